@@ -1,0 +1,48 @@
+# Versions of the tools stand in .ci/run as well; both are changed together.
+GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# ./... leaves testdata out; the figures program is code all the same.
+PACKAGES = ./... ./testdata/figures
+FUZZTIME ?= 60s
+SOAK     ?= 30m
+
+.PHONY: help build test race lint script fuzz soak crash figures bench demo
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## one static binary, ./llmbatch
+	CGO_ENABLED=0 go build -trimpath -o llmbatch .
+
+test: ## every test
+	go test ./...
+
+race: ## every test under the race detector
+	go test -race ./...
+
+lint: ## formatting, vet, staticcheck, and golangci-lint where it is installed
+	@test -z "$$($(GOFUMPT) -l .)" || { $(GOFUMPT) -d .; exit 1; }
+	go vet $(PACKAGES)
+	$(STATICCHECK) $(PACKAGES)
+	@if command -v golangci-lint >/dev/null; then golangci-lint run $(PACKAGES); fi
+
+script: ## the command-line scripts, afresh
+	go test -count=1 -run '^TestScript$$' .
+
+fuzz: ## each fuzz target for FUZZTIME
+	.ci/fuzz $(FUZZTIME)
+
+soak: ## a run with faults and random kills for SOAK
+	go run ./testdata/figures -only soak -soak $(SOAK)
+
+crash: ## kill at every sync, write and rename in turn; needs strace
+	go run ./testdata/figures -only crash
+
+figures: ## what the program promises, measured against the mock (half an hour)
+	go run ./testdata/figures
+
+bench: ## benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+demo: ## the main job without account or network
+	go run . run testdata/tickets.jsonl --provider mock
