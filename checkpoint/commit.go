@@ -1,0 +1,266 @@
+package checkpoint
+
+import (
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// fillPercent of a page before the next is begun. Rows come in key order, and grow a little as their status changes.
+const fillPercent = 0.95
+
+// batch is what one commit writes: all that came while the commit before it ran.
+type batch struct {
+	rows []row
+	meta *Meta
+	edit []func(*bolt.Tx) error
+	done chan struct{} // closed when the outcome is known
+	err  error         // valid after done
+}
+
+type row struct {
+	key   [8]byte
+	value []byte
+}
+
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+func (b *batch) empty() bool { return len(b.rows) == 0 && b.meta == nil && len(b.edit) == 0 }
+
+// Put stores a row and returns when it is durable. An operation with Seq 0 is new and gets its number. After an error
+// other than ErrClosed, ErrReadOnly and a wrong Seq it is not known whether the row is stored, and every later write fails with
+// ErrFailed: stop, and open the file again to see. A full disk is errors.Is(err, syscall.ENOSPC).
+func (s *Store) Put(op *Operation) error {
+	value := appendRow(make([]byte, 0, 256), op)
+	seq := op.Seq
+	err := s.submit(func(b *batch) error {
+		return s.add(b, &seq, value)
+	})
+	if err == nil {
+		op.Seq = seq
+	}
+	return err
+}
+
+// PutAll stores rows in one transaction, and meta with them unless it is nil: all or nothing, also after a crash. Its
+// rules are those of Put.
+func (s *Store) PutAll(ops []*Operation, meta *Meta) error {
+	values := make([][]byte, len(ops))
+	seqs := make([]uint64, len(ops))
+	for i, op := range ops {
+		values[i] = appendRow(nil, op)
+		seqs[i] = op.Seq
+	}
+	err := s.submit(func(b *batch) error {
+		for _, seq := range seqs {
+			if seq > s.seq {
+				return fmt.Errorf("row %d does not exist", seq)
+			}
+		}
+		for i := range seqs {
+			if err := s.add(b, &seqs[i], values[i]); err != nil {
+				return err
+			}
+		}
+		if meta != nil {
+			b.meta = meta
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, op := range ops {
+		op.Seq = seqs[i]
+	}
+	return nil
+}
+
+// SetMeta stores meta and returns when it is durable. Its rules are those of Put.
+func (s *Store) SetMeta(meta Meta) error { return s.PutAll(nil, &meta) }
+
+// Edit goes through all rows in one transaction, stores those for which fn returns true, and meta with them unless it
+// is nil: all or nothing, also after a crash. fn runs on another goroutine, must not use the store, and must not change Seq;
+// the Operation is used again for the next row. Its rules are those of Put.
+func (s *Store) Edit(meta *Meta, fn func(*Operation) bool) error {
+	var own error
+	err := s.submit(func(b *batch) error {
+		if meta != nil {
+			b.meta = meta
+		}
+		b.edit = append(b.edit, func(tx *bolt.Tx) error {
+			own = nil
+			return editRows(tx, func(op *Operation) (changed bool) {
+				own = callBack(func(op *Operation) error { changed = fn(op); return nil }, op)
+				return changed && own == nil
+			})
+		})
+		return nil
+	})
+	return s.unpack(err, own)
+}
+
+// editRows finds the changed rows through a cursor and stores them after it, since a cursor does not stand still under
+// changes.
+func editRows(tx *bolt.Tx, fn func(*Operation) bool) error {
+	ops := tx.Bucket([]byte(bucketOperations))
+	ops.FillPercent = fillPercent
+	var changed []row
+	var op Operation
+	var expect uint64
+	d := newDecoder()
+	c := ops.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		expect++
+		key, err := rowKey(k, expect)
+		if err != nil {
+			return err
+		}
+		if err := d.row(&op, key, v); err != nil {
+			return err
+		}
+		if fn(&op) {
+			changed = append(changed, row{key: key, value: seal(appendRow(make([]byte, 0, len(v)+16), &op), key)})
+		}
+	}
+	for i := range changed {
+		if err := ops.Put(changed[i].key[:], changed[i].value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add puts one row into the batch and gives it a number if *seq is 0. The caller holds s.mu, so that numbers enter the
+// batches in order: a crash between two commits leaves no gap.
+func (s *Store) add(b *batch, seq *uint64, value []byte) error {
+	if *seq > s.seq {
+		return fmt.Errorf("row %d does not exist", *seq)
+	}
+	if *seq == 0 {
+		s.seq++
+		*seq = s.seq
+	}
+	key := keyOf(*seq)
+	b.rows = append(b.rows, row{key: key, value: seal(value, key)})
+	return nil
+}
+
+// submit lets fill add to the next batch, and waits until that is committed.
+func (s *Store) submit(fill func(*batch) error) error {
+	s.mu.Lock()
+	b := s.next
+	err := s.refusal()
+	if err == nil {
+		err = fill(b)
+	}
+	s.mu.Unlock()
+	if err == nil {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+		<-b.done
+		err = b.err
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", s.path, err)
+	}
+	return nil
+}
+
+func (s *Store) refusal() error {
+	switch {
+	case s.readOnly:
+		return ErrReadOnly
+	case s.failed != nil:
+		return fmt.Errorf("%w: %w", ErrFailed, s.failed)
+	case s.closed:
+		return ErrClosed
+	}
+	return nil
+}
+
+// commitLoop is the only writer. It ends after Close, when nothing waits.
+func (s *Store) commitLoop() {
+	defer close(s.done)
+	for stopping := false; ; {
+		select {
+		case <-s.wake:
+		case <-s.stop:
+			stopping = true
+		}
+		s.commitNext()
+		if stopping {
+			return
+		}
+		s.pause()
+	}
+}
+
+// pause lets rows gather, unless the store is being closed.
+func (s *Store) pause() {
+	if s.gap <= 0 {
+		return
+	}
+	timer := time.NewTimer(s.gap)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.stop:
+	}
+}
+
+func (s *Store) commitNext() {
+	s.mu.Lock()
+	b := s.next
+	if b.empty() {
+		s.mu.Unlock()
+		return
+	}
+	s.next = newBatch()
+	failed, seq := s.failed, s.seq
+	s.mu.Unlock()
+	if failed != nil {
+		b.err = fmt.Errorf("%w: %w", ErrFailed, failed)
+	} else if b.err = s.commit(b, seq); b.err != nil {
+		s.mu.Lock()
+		s.failed = b.err
+		s.mu.Unlock()
+	}
+	close(b.done)
+}
+
+// commit writes a batch; seq is the highest number in it or before it.
+func (s *Store) commit(b *batch, seq uint64) error {
+	err := guard(func() error {
+		return s.db.Update(func(tx *bolt.Tx) error {
+			ops := tx.Bucket([]byte(bucketOperations))
+			ops.FillPercent = fillPercent
+			for i := range b.rows {
+				if err := ops.Put(b.rows[i].key[:], b.rows[i].value); err != nil {
+					return err
+				}
+			}
+			if ops.Sequence() != seq {
+				if err := ops.SetSequence(seq); err != nil {
+					return err
+				}
+			}
+			for _, edit := range b.edit {
+				if err := edit(tx); err != nil {
+					return err
+				}
+			}
+			if b.meta != nil {
+				return putMeta(tx, *b.meta)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return withCause(err)
+	}
+	return nil
+}
