@@ -1,0 +1,153 @@
+package fake
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+)
+
+// The APIs that are answered, by the end of their path.
+const (
+	apiChat        = "/chat/completions"
+	apiResponses   = "/responses"
+	apiEmbeddings  = "/embeddings"
+	apiCompletions = "/completions"
+	apiModerations = "/moderations"
+)
+
+// apiOf returns the API of a path such as /v1/chat/completions, whatever its prefix; "" for none.
+func apiOf(path string) string {
+	for _, api := range [...]string{apiChat, apiResponses, apiEmbeddings, apiCompletions, apiModerations} {
+		if strings.HasSuffix(path, api) {
+			return api
+		}
+	}
+	return ""
+}
+
+// call is one request and what became of it.
+type call struct {
+	api, model string
+	key        string // Idempotency-Key
+	keyID      uint64 // hash of key; bodyID without one
+	bodyID     uint64
+	body       []byte // valid until the handler returns
+
+	chars   int    // characters of texts and role names
+	prompt  int    // tokens
+	maxOut  int    // the body's cap; 0 = none
+	choices int    // n; for completions times the prompts
+	inputs  int    // texts to embed or moderate
+	dims    int    // of an embedding
+	base64  bool   // embeddings as base64
+	text    []byte // last text, raw JSON: what Echo answers
+	stream  bool
+
+	at      int64  // admission, ns
+	inFlt   int    // calls in flight at that moment, this one included
+	serial  uint64 // number of the call, from 1
+	attempt uint64 // number of the admitted call with this body, from 1
+	charge  int64
+	out     int // tokens of the answer, all choices
+	finish  string
+	fault   string // its name, if one was played
+}
+
+// read fills the call from its body; false if that is no JSON object.
+func (c *call) read(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	sum := sha256.Sum256(body)
+	c.body, c.bodyID = body, binary.BigEndian.Uint64(sum[:])
+	c.keyID = c.bodyID
+	if c.key != "" {
+		sum = sha256.Sum256([]byte(c.key))
+		c.keyID = binary.BigEndian.Uint64(sum[:])
+	}
+	if len(body) == 0 || body[0] != '{' || !json.Valid(body) {
+		return false
+	}
+	n := 1
+	object(body, func(key, v []byte) {
+		switch string(key) {
+		case "model":
+			c.model = string(unquote(v))
+		case "max_tokens", "max_completion_tokens", "max_output_tokens":
+			c.maxOut = max(c.maxOut, number(v))
+		case "n":
+			n = max(1, number(v))
+		case "dimensions":
+			c.dims = number(v)
+		case "encoding_format":
+			c.base64 = string(v) == `"base64"`
+		case "stream":
+			c.stream = string(v) == "true"
+		case "messages", "prompt", "input", "instructions":
+			c.texts(v)
+		}
+	})
+	c.inputs = max(1, c.inputs)
+	c.choices = n
+	if c.api == apiCompletions {
+		c.choices *= c.inputs
+	}
+	return true
+}
+
+// texts adds what a prompt, an input or a list of messages holds. Token lists (arrays of numbers) count a token each.
+func (c *call) texts(v []byte) {
+	if t := unquote(v); t != nil {
+		c.text = t
+		c.chars += runes(t)
+		c.inputs = 1
+		return
+	}
+	array(v, func(e []byte) {
+		switch e[0] {
+		case '"':
+			c.inputs++
+			c.text = unquote(e)
+			c.chars += runes(c.text)
+		case '{':
+			object(e, c.message)
+		case '[':
+			c.inputs++
+			array(e, func([]byte) { c.chars += 4 })
+		default:
+			c.chars += 4
+		}
+	})
+}
+
+func (c *call) message(key, v []byte) {
+	switch string(key) {
+	case "role":
+		c.chars += runes(unquote(v))
+	case "content":
+		if t := unquote(v); t != nil {
+			c.text = t
+			c.chars += runes(t)
+			return
+		}
+		array(v, func(part []byte) {
+			object(part, func(key, v []byte) {
+				if t := unquote(v); t != nil && string(key) == "text" {
+					c.text = t
+					c.chars += runes(t)
+				}
+			})
+		})
+	}
+}
+
+// mix is splitmix64's finaliser: what the choices made by hash are drawn from.
+func mix(a, b uint64) uint64 {
+	z := a + b*0x9e3779b97f4a7c15 + 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// unit maps a hash to [0, 1).
+func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }

@@ -1,0 +1,151 @@
+package fake
+
+import (
+	"fmt"
+	"time"
+)
+
+// Window is the way in which the server keeps a minute's limits.
+type Window uint8
+
+const (
+	// Bucket refills continuously at limit/window and holds Config.Burst requests (the limit if zero) and the token limit.
+	Bucket Window = iota
+	// Fixed counts from zero again at the start of each window (see Config.Phase and Config.FixedAtFirst).
+	Fixed
+	// Sliding keeps an exact log: in any rolling window no more than the limit.
+	Sliding
+	// Slices keeps the limit in slices (Config.Slice): each gets its share of the limit, unused credit carries over only
+	// up to the next whole unit (so a limit of 90 a minute admits 1, 2, 1, 2 a second, and one of 20 one each 3 s), and
+	// a charge above a slice's share passes in an untouched slice and is paid off by those that follow.
+	// The headers state the minute's limit and what is left of it, as Azure's do.
+	Slices
+)
+
+// Accounting is what a call is charged on the token limit when it is admitted.
+type Accounting uint8
+
+const (
+	Sum  Accounting = iota // prompt + output cap (Azure, Groq, Cerebras)
+	Max                    // the larger of ceil(characters/4)+1 and the output cap (OpenAI)
+	In                     // prompt alone (Gemini, Anthropic's input limit)
+	None                   // nothing: no token limit
+)
+
+// Style is the dialect of rate-limit headers and error bodies.
+type Style uint8
+
+const (
+	OpenAI     Style = iota // x-ratelimit-* on every answer, retry-after on a 429
+	Anthropic               // anthropic-ratelimit-* on every answer, retry-after on a 429; Anthropic's error bodies
+	OpenRouter              // X-RateLimit-* (reset in Unix ms) on its own 429 and nothing else; OpenRouter's error bodies
+	RetryAfter              // retry-after on a 429 and nothing else
+	NoHeaders               // no hint at all
+)
+
+// names of the enumerations as flags spell them; the index is the value.
+var (
+	windowNames     = [...]string{"bucket", "fixed", "sliding", "slices"}
+	accountingNames = [...]string{"sum", "max", "input", "none"}
+	styleNames      = [...]string{"openai", "anthropic", "openrouter", "retry-after", "none"}
+)
+
+func (w Window) String() string     { return windowNames[w] }
+func (a Accounting) String() string { return accountingNames[a] }
+func (s Style) String() string      { return styleNames[s] }
+
+// ParseWindow reads bucket, fixed, sliding or slices.
+func ParseWindow(s string) (Window, error) { return parse[Window]("window", windowNames[:], s) }
+
+// ParseAccounting reads sum, max, input or none.
+func ParseAccounting(s string) (Accounting, error) {
+	return parse[Accounting]("accounting", accountingNames[:], s)
+}
+
+// ParseStyle reads openai, anthropic, openrouter, retry-after or none.
+func ParseStyle(s string) (Style, error) { return parse[Style]("header style", styleNames[:], s) }
+
+func parse[T ~uint8](what string, names []string, s string) (T, error) {
+	for i, n := range names {
+		if n == s {
+			return T(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%s %q: want one of %v", what, s, names)
+}
+
+// Config says how the server behaves. The zero value answers every call at once, without limits or faults.
+type Config struct {
+	// Limits. Zero means none.
+	RPM, TPM    int // requests and tokens admitted in a WindowLength
+	RPD, TPD    int // requests and tokens admitted in a Day, windows aligned to the Unix epoch (UTC days)
+	Concurrency int // calls admitted and not yet answered
+
+	Window       Window
+	WindowLength time.Duration // the "minute" of RPM, TPM and of the ledger's peaks; 0 = 60 s. Below it retry-after has decimals
+	Day          time.Duration // 0 = 24 h
+	Burst        int           // Bucket: capacity in requests; 0 = RPM. OpenRouter's free tier: RPM 20, Burst 30
+	Phase        time.Duration // Fixed: windows start this long after a multiple of WindowLength
+	FixedAtFirst bool          // Fixed: a window starts with the first call after the last one ended, not by the clock
+	Slice        time.Duration // Slices: 0 = WindowLength/60
+
+	Accounting    Accounting
+	DefaultOutput int  // output reckoned for a body without a cap; 0 = what the answer will hold
+	Refund        bool // give the unused part of a charge back when the call ends
+	CountRefused  bool // refused calls use up the request limit too
+
+	Style       Style
+	RefuseDelay time.Duration // a refusal takes this long; 0 = at once
+
+	// Answers.
+	Latency        time.Duration // from admission to the answer
+	LatencyJitter  time.Duration // ± around Latency, even
+	LatencySigma   float64       // > 0: lognormal around Latency as the median, with this sigma
+	Output         int           // tokens of an answer; 0 = 32. The body's cap cuts it (finish length)
+	OutputJitter   int           // ± around Output, even
+	Dimensions     int           // of an embedding; 0 = 8; the body's own "dimensions" wins
+	Echo           bool          // the answer's text is the last message's (or prompt's) text
+	Seed           uint64        // of every choice made by hash: equal seeds and bodies give equal answers
+	ErrorRate      float64       // share of calls answered with one of ErrorStatus
+	ErrorStatus    []int         // nil = 500, 503, 529
+	LostRate       float64       // share of calls whose answer is computed and billed, then lost with the connection
+	HonourKeys     bool          // an Idempotency-Key answered before gets that answer again, unbilled and past the limits
+	APIKey         string        // non-empty: calls without it (Bearer, x-api-key, api-key) get 401
+	Models         []string      // non-empty: other models get 404 model_not_found
+	QuotaAfter     int           // > 0: after this many billed calls every call gets insufficient_quota
+	DownFrom       int           // > 0: from the DownFrom-th call asked ...
+	DownUntil      int           // ... to before the DownUntil-th (0 = for ever) the server is down:
+	DownStatus     int           // it answers this status; 0 = cuts the connection
+	MaxBody        int64         // bytes of a request body; 0 = 64 MiB; above it 413
+	LogMax         int           // entries kept for GET /log; 0 = 100,000, negative = none
+	TrackMax       int           // operations followed for billed_twice; 0 = 4,000,000 (about 200 bytes for each at most)
+	MaxFaultBodies int           // bodies with counted faults that are followed; 0 = 1,000,000
+
+	// Count gives the prompt tokens of a request body; nil = ceil(characters/4)+1. Called without a lock, by many at once.
+	Count func(api, model string, body []byte) int
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.WindowLength, time.Minute)
+	def(&c.Day, 24*time.Hour)
+	def(&c.Burst, c.RPM)
+	def(&c.Slice, c.WindowLength/60)
+	def(&c.Output, 32)
+	def(&c.Dimensions, 8)
+	def(&c.MaxBody, 64<<20)
+	def(&c.LogMax, 100_000)
+	def(&c.TrackMax, 4_000_000)
+	def(&c.MaxFaultBodies, 1_000_000)
+	if c.ErrorStatus == nil {
+		c.ErrorStatus = []int{500, 503, 529}
+	}
+	return c
+}
+
+// def sets what was left at its zero value.
+func def[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}

@@ -1,0 +1,45 @@
+package fake
+
+// keyring is the memory behind Config.HonourKeys: which keys have been answered, and which are being answered. Answers
+// are functions of the body, so a key keeps the hash of its body and no answer. Not safe for concurrent use.
+type keyring struct {
+	done    map[uint64]uint64        // key to body
+	pending map[uint64]chan struct{} // closed when the first call with the key has ended
+	max     int
+}
+
+type standingKey uint8
+
+const (
+	keyFresh   standingKey = iota // the caller answers it and calls end
+	keyWait                       // another call with it is being answered: wait, then begin again
+	keyAgain                      // answered before with this body
+	keyAnother                    // answered before with another body
+)
+
+func newKeyring(limit int) keyring {
+	return keyring{done: map[uint64]uint64{}, pending: map[uint64]chan struct{}{}, max: limit}
+}
+
+func (k *keyring) begin(c *call) (standingKey, <-chan struct{}) {
+	if body, ok := k.done[c.keyID]; ok {
+		if body != c.bodyID {
+			return keyAnother, nil
+		}
+		return keyAgain, nil
+	}
+	if ch, ok := k.pending[c.keyID]; ok {
+		return keyWait, ch
+	}
+	k.pending[c.keyID] = make(chan struct{})
+	return keyFresh, nil
+}
+
+// end wakes those that wait; a billed call's answer is what they get.
+func (k *keyring) end(c *call, billed bool) {
+	if billed && len(k.done) < k.max {
+		k.done[c.keyID] = c.bodyID
+	}
+	close(k.pending[c.keyID])
+	delete(k.pending, c.keyID)
+}

@@ -1,0 +1,232 @@
+package fake
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"strconv"
+	"time"
+)
+
+// Stats is what the server saw and did: its own account, taken from no word of the client's but the Idempotency-Key.
+// "Minute" is Config.WindowLength. Times are the server's.
+type Stats struct {
+	Asked      int64            `json:"asked"`    // calls that arrived whole, refused ones and replays included
+	Admitted   int64            `json:"admitted"` // calls that passed every limit
+	Refused    map[string]int64 `json:"refused"`  // by limit: requests, tokens, requests_day, tokens_day, concurrency, too_large, quota
+	RefusedSum int64            `json:"refused_total"`
+	Rejected   int64            `json:"rejected"` // before the limits: bad JSON or path, wrong key or model, server down
+	Answered   int64            `json:"answered"` // complete answers (200) handed to the connection, replays included
+	Statuses   map[string]int64 `json:"statuses"` // what every call got: a status, or "aborted" for a cut or abandoned connection
+	Faults     map[string]int64 `json:"faults"`   // faults played, by name; "error" and "lost" drawn by rate too
+
+	Billed       int64 `json:"billed_calls"`  // answers computed, delivered or not
+	BilledTokens int64 `json:"billed_tokens"` // prompt and output of those
+	Charged      int64 `json:"charged_tokens"`
+	Lost         int64 `json:"lost"`      // billed, then the connection was cut
+	Abandoned    int64 `json:"abandoned"` // billed, the client had gone before the answer was ready
+	Duplicates   int64 `json:"duplicates_suppressed"`
+
+	Twice       Twice `json:"billed_twice"`        // by Idempotency-Key, or by body where there is none
+	TwiceBodies Twice `json:"billed_twice_bodies"` // by body alone: equal input lines count here too
+	Keys        int64 `json:"distinct_keys"`
+	Bodies      int64 `json:"distinct_bodies"`
+	Untracked   int64 `json:"untracked"` // calls not followed because Config.TrackMax was reached
+	Redirects   int64 `json:"redirects_followed"`
+
+	InFlight     int     `json:"in_flight"`
+	MaxInFlight  int     `json:"max_in_flight"`
+	WindowSecs   float64 `json:"window_seconds"`
+	PeakRequests int64   `json:"peak_minute_requests"` // most calls admitted in any rolling minute
+	PeakTokens   int64   `json:"peak_minute_tokens"`   // most tokens charged at admission in any rolling minute; refunds are not deducted
+	PeakAsked    int64   `json:"peak_minute_asked"`    // most calls asked, refused ones included
+
+	First        time.Time `json:"first"`             // first call asked
+	LastAdmitted time.Time `json:"last_admitted"`     // last call admitted
+	Last         time.Time `json:"last"`              // last answer
+	LastSend     float64   `json:"last_send_seconds"` // First to LastAdmitted: the makespan of performance bounds
+	Makespan     float64   `json:"makespan_seconds"`  // First to Last
+	LogDropped   int64     `json:"log_dropped"`       // entries beyond Config.LogMax
+}
+
+// Twice lists operations that were billed more than once.
+type Twice struct {
+	Operations int64    `json:"operations"`
+	Extra      int64    `json:"extra_calls"` // billed calls beyond the first of each
+	List       []string `json:"list"`        // keys or body hashes, the first 100
+}
+
+const maxTwice = 100
+
+// Entry is one line of GET /log, written when the call has ended.
+type Entry struct {
+	Time     time.Time `json:"t"` // admission or refusal
+	Ended    time.Time `json:"ended"`
+	API      string    `json:"api"`
+	Key      string    `json:"key,omitempty"`
+	Body     string    `json:"body"`   // first 8 bytes of its sha256
+	Status   int       `json:"status"` // 0 = aborted
+	Tokens   int64     `json:"tokens"` // charged
+	Billed   int       `json:"billed"` // tokens
+	InFlight int       `json:"in_flight"`
+	Refused  string    `json:"refused,omitempty"`
+	Fault    string    `json:"fault,omitempty"`
+}
+
+type count struct{ admitted, billed uint32 }
+
+// ledger keeps the account. Not safe for concurrent use.
+type ledger struct {
+	st                        Stats
+	statuses                  [600]int64 // [0] = aborted
+	asked, requests, tokens   rolling
+	keys, bodies              map[uint64]count
+	first, lastAdmitted, last int64
+	log                       []Entry
+	logMax, trackMax          int
+}
+
+func newLedger(c *Config) ledger {
+	length := int64(c.WindowLength)
+	return ledger{
+		st:    Stats{Refused: map[string]int64{}, Faults: map[string]int64{}, WindowSecs: c.WindowLength.Seconds()},
+		asked: rolling{length: length}, requests: rolling{length: length}, tokens: rolling{length: length},
+		keys: map[uint64]count{}, bodies: map[uint64]count{},
+		logMax: c.LogMax, trackMax: c.TrackMax,
+	}
+}
+
+func (l *ledger) ask(now int64) (serial uint64) {
+	if l.st.Asked == 0 {
+		l.first = now
+	}
+	l.st.Asked++
+	l.asked.add(now, 1)
+	return uint64(l.st.Asked)
+}
+
+func (l *ledger) refuse(name string) {
+	l.st.Refused[name]++
+	l.st.RefusedSum++
+}
+
+// admit records an admitted call and numbers it among those with its body.
+func (l *ledger) admit(now int64, c *call, inFlight int) {
+	l.st.Admitted++
+	l.st.Charged += c.charge
+	l.st.InFlight = inFlight
+	l.st.MaxInFlight = max(l.st.MaxInFlight, inFlight)
+	l.lastAdmitted = now
+	l.requests.add(now, 1)
+	l.tokens.add(now, c.charge)
+	n, ok := l.follow(l.bodies, c.bodyID, count{admitted: 1})
+	if !ok {
+		l.st.Untracked++
+	}
+	c.attempt = uint64(n.admitted)
+	if c.key != "" {
+		l.follow(l.keys, c.keyID, count{admitted: 1})
+	}
+}
+
+// follow adds to an operation's count; false if the table is full.
+func (l *ledger) follow(m map[uint64]count, id uint64, add count) (count, bool) {
+	n, known := m[id]
+	if !known && len(m) >= l.trackMax {
+		return n, false
+	}
+	n.admitted += add.admitted
+	n.billed += add.billed
+	m[id] = n
+	return n, true
+}
+
+func (l *ledger) bill(c *call) {
+	l.st.Billed++
+	l.st.BilledTokens += int64(c.prompt + c.out)
+	n, _ := l.follow(l.bodies, c.bodyID, count{billed: 1})
+	l.st.TwiceBodies.note(n.billed, hexID(c.bodyID))
+	if c.key != "" {
+		n, _ = l.follow(l.keys, c.keyID, count{billed: 1})
+		l.st.Twice.note(n.billed, c.key)
+	} else {
+		l.st.Twice.note(n.billed, hexID(c.bodyID))
+	}
+}
+
+func (t *Twice) note(billed uint32, name string) {
+	if billed < 2 {
+		return
+	}
+	t.Extra++
+	if billed == 2 {
+		t.Operations++
+		if len(t.List) < maxTwice {
+			t.List = append(t.List, name)
+		}
+	}
+}
+
+// end records what a call got; status 0 = aborted.
+func (l *ledger) end(now int64, c *call, status, billed int, refused string) {
+	l.last = now
+	if status < 0 || status >= len(l.statuses) {
+		status = len(l.statuses) - 1
+	}
+	l.statuses[status]++
+	if c.fault != "" {
+		l.st.Faults[c.fault]++
+	}
+	if l.logMax < 0 {
+		return
+	}
+	if len(l.log) >= l.logMax {
+		l.st.LogDropped++
+		return
+	}
+	at := c.at
+	if at == 0 {
+		at = now
+	}
+	l.log = append(l.log, Entry{
+		Time: time.Unix(0, at).UTC(), Ended: time.Unix(0, now).UTC(), API: c.api, Key: c.key[:min(len(c.key), 128)], Body: hexID(c.bodyID),
+		Status: status, Tokens: c.charge, Billed: billed, InFlight: c.inFlt, Refused: refused, Fault: c.fault,
+	})
+}
+
+// stats is a copy that shares nothing with the ledger.
+func (l *ledger) stats() Stats {
+	st := l.st
+	st.Refused, st.Faults = maps.Clone(st.Refused), maps.Clone(st.Faults)
+	st.Twice.List, st.TwiceBodies.List = append([]string{}, st.Twice.List...), append([]string{}, st.TwiceBodies.List...)
+	st.Statuses = map[string]int64{}
+	for code, n := range l.statuses {
+		switch {
+		case n == 0:
+		case code == 0:
+			st.Statuses["aborted"] = n
+		default:
+			st.Statuses[strconv.Itoa(code)] = n
+		}
+	}
+	st.PeakAsked, st.PeakRequests, st.PeakTokens = l.asked.peak, l.requests.peak, l.tokens.peak
+	st.Keys, st.Bodies = int64(len(l.keys)), int64(len(l.bodies))
+	stamp := func(ns int64) time.Time {
+		if ns == 0 {
+			return time.Time{}
+		}
+		return time.Unix(0, ns).UTC()
+	}
+	st.First, st.LastAdmitted, st.Last = stamp(l.first), stamp(l.lastAdmitted), stamp(l.last)
+	if l.lastAdmitted > 0 {
+		st.LastSend = float64(l.lastAdmitted-l.first) / 1e9
+	}
+	if l.last > 0 {
+		st.Makespan = float64(l.last-l.first) / 1e9
+	}
+	return st
+}
+
+func hexID(id uint64) string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, id))
+}
