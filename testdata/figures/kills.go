@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// restart is point 4, first part: the minute in which a run was killed counts
+// for the one that follows. The mock enforces nothing, so that its log shows
+// what was sent.
+func restart(ctx context.Context, b *bench) {
+	const rpm = 120
+	if err := func() error {
+		dir, err := b.folder("restart")
+		if err != nil {
+			return err
+		}
+		ids, err := write(dir, same(2*rpm, 10), 40)
+		if err != nil {
+			return err
+		}
+		m, err := b.mock(ctx, dir, "--latency", latency.String())
+		if err != nil {
+			return err
+		}
+		defer m.kill()
+		args := []string{"run", "x.jsonl", "--base-url", m.url(), "--rpm", fmt.Sprint(rpm), "--json"}
+		first, err := b.spawn(ctx, dir, nil, args...)
+		if err != nil {
+			return err
+		}
+		pause(ctx, 10*time.Second, first)
+		first.kill()
+		acked, err := acknowledged(dir)
+		if err != nil {
+			return err
+		}
+		before, err := m.stats(ctx)
+		if err != nil {
+			return err
+		}
+		second, err := b.run(ctx, dir, args...)
+		if err != nil {
+			return err
+		}
+		r, err := second.result()
+		if err != nil {
+			return err
+		}
+		l, err := m.stats(ctx)
+		if err != nil {
+			return err
+		}
+		b.equal("4", "killed after 10 s, started at once: completed", r.Completed, len(ids))
+		b.atMost("4", "killed after 10 s, started at once: rolling minute", float64(l.PeakRequests), rpm, "")
+		return verify(outcome{ids: ids, dir: dir, acked: acked, report: r, ledger: l, flying: before.Asked - len(acked)})
+	}(); err != nil {
+		b.fail("4", "killed after 10 s, started at once", err)
+	}
+}
+
+// killCase is one way of dying, again and again, on one input.
+type killCase struct {
+	name   string
+	signal syscall.Signal
+	flags  []string // of the mock
+	twice  bool     // whether calls in flight may be billed twice
+}
+
+// kills is point 4, second part.
+func kills(ctx context.Context, b *bench) {
+	rounds, operations := 50, 2000
+	if b.short {
+		rounds, operations = 8, 400
+	}
+	var all sync.WaitGroup
+	for _, c := range []killCase{
+		{"kill -9", syscall.SIGKILL, nil, true},
+		{"kill -9, keys honoured", syscall.SIGKILL, []string{"--honour-keys"}, false},
+		{"Ctrl-C", syscall.SIGINT, nil, false},
+	} {
+		all.Go(func() {
+			name := fmt.Sprintf("%s x %d on %d operations", c.name, rounds, operations)
+			if err := c.measure(ctx, b, name, rounds, operations); err != nil {
+				b.fail("4", name, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// concurrency in kill cases: the most that one kill can leave in flight.
+const concurrency = 12
+
+func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, operations int) error {
+	dir, err := b.folder("kills")
+	if err != nil {
+		return err
+	}
+	ids, err := write(dir, same(operations, 10), 40)
+	if err != nil {
+		return err
+	}
+	m, err := b.mock(ctx, dir, append(c.flags, "--latency", "250ms", "--jitter", "200ms")...)
+	if err != nil {
+		return err
+	}
+	defer m.kill()
+	args := []string{"run", "x.jsonl", "--base-url", m.url(), "--concurrency", fmt.Sprint(concurrency), "--json"}
+	o := outcome{ids: ids, dir: dir}
+	killed, most, unlisted := 0, 0, 0
+	asked := 0
+	for range rounds {
+		p, err := b.spawn(ctx, dir, nil, args...)
+		if err != nil {
+			return err
+		}
+		pause(ctx, time.Duration(100+rand.IntN(700))*time.Millisecond, p)
+		if !p.running() {
+			return fmt.Errorf("the run ended by itself after %d kills with status %d: %s", killed, p.wait(), p.tail())
+		}
+		p.signal(c.signal)
+		if status := p.wait(); c.signal == syscall.SIGINT && status != 130 {
+			return fmt.Errorf("exit status %d after Ctrl-C, want 130: %s", status, p.tail())
+		}
+		killed++
+		flying, err := c.after(ctx, b, m, &o, &asked, &unlisted)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", killed, err)
+		}
+		most = max(most, flying)
+	}
+	p, err := b.run(ctx, dir, args...)
+	if err != nil {
+		return err
+	}
+	if o.report, err = p.result(); err != nil {
+		return err
+	}
+	if o.ledger, err = m.stats(ctx); err != nil {
+		return err
+	}
+	b.equal("4", name+": completed, one line each", o.report.Completed, len(ids))
+	if c.twice {
+		b.atMost("4", name+": billed twice/in flight at the kills", float64(o.ledger.Twice.Extra)/float64(max(1, o.flying)), 1, "")
+	} else {
+		b.equal("4", name+": billed twice", o.ledger.Twice.Extra, 0)
+	}
+	b.atMost("4", name+": most in flight at one kill", float64(most), concurrency, "")
+	b.equal("4", name+": in flight at a kill and not listed as unknown", unlisted, 0)
+	return verify(o)
+}
+
+// after looks at what one kill left. Calls that reached the mock in this round
+// and have no line yet were in flight.
+func (c killCase) after(ctx context.Context, b *bench, m *mock, o *outcome, asked, unlisted *int) (int, error) {
+	l, err := m.stats(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now, err := acknowledged(o.dir)
+	if err != nil {
+		return 0, err
+	}
+	for id, line := range o.acked {
+		if now[id] != line {
+			return 0, fmt.Errorf("the line of %s was acknowledged and is gone or changed", id)
+		}
+	}
+	flying := (l.Asked - *asked) - (len(now) - len(o.acked))
+	*asked, o.acked = l.Asked, now
+	o.flying += max(0, flying)
+	status, err := b.status(ctx, o.dir)
+	if err != nil {
+		return 0, err
+	}
+	*unlisted += max(0, flying-status.Unknown)
+	return flying, nil
+}
+
+// status is what `llmbatch status --json` counts.
+func (b *bench) status(ctx context.Context, dir string) (report, error) {
+	var r report
+	p, err := b.run(ctx, dir, "status", "x.jsonl", "--json")
+	if err != nil {
+		return r, err
+	}
+	if code := p.wait(); code != 0 {
+		return r, fmt.Errorf("status: exit status %d: %s", code, p.tail())
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("status: %w in %.200q", err, p.out.Bytes())
+	}
+	return r, nil
+}
+
+// soak runs inputs against a server with bad days, killing at random, until the
+// time is over.
+func soak(ctx context.Context, b *bench) {
+	deadline := time.Now().Add(b.soak)
+	batches, killed := 0, 0
+	for time.Now().Before(deadline) && ctx.Err() == nil {
+		n, err := b.soakBatch(ctx)
+		killed += n
+		if err != nil {
+			b.fail("soak", fmt.Sprintf("batch %d", batches+1), err)
+			return
+		}
+		batches++
+	}
+	b.add("soak", "batches with faults and kills, none lost or doubled", "all", batches > 0, "%d batches, %d kills", batches, killed)
+}
+
+func (b *bench) soakBatch(ctx context.Context) (killed int, err error) {
+	dir, err := b.folder("soak")
+	if err != nil {
+		return 0, err
+	}
+	ids, err := write(dir, spread(2000), 40)
+	if err != nil {
+		return 0, err
+	}
+	m, err := b.mock(ctx, dir, "--latency", "100ms", "--jitter", "80ms", "--error-rate", "0.05", "--lost-rate", "0.01", "--honour-keys")
+	if err != nil {
+		return 0, err
+	}
+	defer m.kill()
+	args := []string{"run", "x.jsonl", "--base-url", m.url(), "--concurrency", "32", "--json"}
+	o := outcome{ids: ids, dir: dir}
+	for range 4 {
+		p, err := b.spawn(ctx, dir, nil, args...)
+		if err != nil {
+			return killed, err
+		}
+		pause(ctx, time.Duration(200+rand.IntN(3000))*time.Millisecond, p)
+		if p.running() {
+			killed++
+		}
+		p.kill()
+		if o.acked, err = acknowledged(dir); err != nil {
+			return killed, err
+		}
+	}
+	p, err := b.run(ctx, dir, args...)
+	if err != nil {
+		return killed, err
+	}
+	if o.report, err = p.result(); err != nil {
+		return killed, err
+	}
+	if o.ledger, err = m.stats(ctx); err != nil {
+		return killed, err
+	}
+	// Retries of the killed runs are in no report: the number of calls is free.
+	o.ledger.Asked = 0
+	if o.report.Completed != len(ids) {
+		return killed, fmt.Errorf("completed %d of %d: %s", o.report.Completed, len(ids), p.tail())
+	}
+	return killed, verify(o)
+}
