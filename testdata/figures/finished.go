@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -216,7 +217,7 @@ func (s *story) listed(name string, lines ...int) {
 		return
 	}
 	for _, line := range lines {
-		if !strings.Contains(p.errs.String(), fmt.Sprintf("x.jsonl:%d:", line)) {
+		if listed, _ := regexp.MatchString(fmt.Sprintf(`(?m)^line %d\b`, line), p.errs.String()); !listed {
 			s.err = fmt.Errorf("line %d is not listed: %s", line, p.tail())
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -134,7 +135,10 @@ func (b *bench) reserved(ctx context.Context, dir string) (int, error) {
 		return 0, err
 	}
 	defer m.kill()
-	p, err := b.run(ctx, dir, "run", "x.jsonl", "--base-url", m.url(), "--accounting", "sum", "--json", "--output", "probe.jsonl")
+	if err := os.Mkdir(dir+"/probe", 0o700); err != nil {
+		return 0, err
+	}
+	p, err := b.run(ctx, dir, "run", "x.jsonl", "--base-url", m.url(), "--accounting", "sum", "--json", "--output", "probe/x.results.jsonl")
 	if err != nil {
 		return 0, err
 	}
