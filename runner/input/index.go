@@ -1,0 +1,241 @@
+package input
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Entry is what the index keeps of a line that is not blank: 48 bytes. With the order by hash that makes 53 bytes a line.
+type Entry struct {
+	Offset   int64    // of the line's first byte that is no blank
+	Sum      uint64   // xxhash of the Length bytes from there
+	Hash     [16]byte // of the operation ID; of its part before :k for a line without an ID
+	Length   uint32   // bytes without blanks and line end; at most MaxLineBytes
+	Line     uint32   // physical line, from 1
+	Shape    Shape
+	Priority Priority
+	flags    uint8
+}
+
+const (
+	flagInvalid   = 1 << iota // is not run
+	flagDuplicate             // invalid because its ID was used before
+	flagDerived               // has no ID: the operation ID is made of the line's content
+	flagHashed                // Hash is set
+	flagLong                  // longer than MaxLineBytes: Length and Sum are those of its beginning
+)
+
+// Invalid tells whether the line has a fault; it is no operation then.
+func (e Entry) Invalid() bool { return e.flags&flagInvalid != 0 }
+
+const (
+	chunkBits = 14 // entries of a chunk: 786 KB, so that growing copies nothing and wastes little
+	chunkSize = 1 << chunkBits
+)
+
+// Index finds lines by their place and by their operation ID. It is not changed after Preflight: safe for concurrent use.
+type Index struct {
+	chunks [][]Entry
+	n      int
+	perm   []uint32 // entries with a hash, by bucket, then hash, then place
+	starts []uint32 // of the buckets in perm
+	shift  uint     // from a hash's first 64 bits to its bucket
+}
+
+// Len is the number of entries: lines that are not blank, invalid ones included, in the order of the file.
+func (ix *Index) Len() int { return ix.n }
+
+// Entry is the ith entry. It panics outside [0, Len).
+func (ix *Index) Entry(i int) Entry { return *ix.at(i) }
+
+func (ix *Index) at(i int) *Entry { return &ix.chunks[i>>chunkBits][i&(chunkSize-1)] }
+
+func (ix *Index) add(e Entry) {
+	if ix.n&(chunkSize-1) == 0 {
+		ix.chunks = append(ix.chunks, make([]Entry, 0, chunkSize))
+	}
+	last := &ix.chunks[len(ix.chunks)-1]
+	*last = append(*last, e)
+	ix.n++
+}
+
+// Operations are the entries that are not invalid, in the order of the file.
+func (ix *Index) Operations() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range ix.n {
+			if !ix.at(i).Invalid() && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// Find gives the entry of an operation ID, which may be that of an invalid line.
+func (ix *Index) Find(op string) (i int, ok bool) {
+	if group := ix.group(idHash(op)); len(group) > 0 {
+		return ix.first(group), true
+	}
+	end := strings.LastIndexByte(op, ':')
+	if end < 0 {
+		return 0, false
+	}
+	if k, err := strconv.ParseUint(op[end+1:], 10, 32); err == nil && strconv.FormatUint(k, 10) == op[end+1:] {
+		if group := ix.group(baseHash(op[:end])); k < uint64(len(group)) {
+			return int(group[k]), true
+		}
+	}
+	return ix.findInvalid(op)
+}
+
+// findInvalid finds an invalid line by the ID that lineOp gives it.
+func (ix *Index) findInvalid(op string) (int, bool) {
+	line, _, _ := strings.Cut(strings.TrimPrefix(op, "line:"), ":")
+	n, err := strconv.ParseUint(line, 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	lo, hi := 0, ix.n
+	for lo < hi {
+		if mid := (lo + hi) / 2; uint64(ix.at(mid).Line) < n {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < ix.n && ix.at(lo).Invalid() && lineOp(ix.at(lo)) == op {
+		return lo, true
+	}
+	return 0, false
+}
+
+// lineOp is the operation ID of an invalid line that has none of its own.
+func lineOp(e *Entry) string { return fmt.Sprintf("line:%d:%012x", e.Line, e.Sum>>16) }
+
+// first is the entry that an ID used in several lines belongs to: the one that runs, else the first.
+func (ix *Index) first(group []uint32) int {
+	for _, i := range group {
+		if !ix.at(int(i)).Invalid() {
+			return int(i)
+		}
+	}
+	return int(group[0])
+}
+
+// idHash is the hash of an operation ID that a line gives itself, baseHash that of what comes before :k in one that it does not.
+// 128 bits of sha256 are taken for equality: nobody can make two IDs that share them.
+func idHash(op string) [16]byte { return hash128("i", op) }
+
+func baseHash(base string) [16]byte { return hash128("d", base) }
+
+func hash128(domain, s string) [16]byte {
+	var buf [160]byte
+	sum := sha256.Sum256(append(append(buf[:0], domain...), s...))
+	return [16]byte(sum[:16])
+}
+
+// baseOf is the operation ID of a line without an ID, up to its :k.
+func baseOf(task string, canonicalLine []byte) string {
+	if task == "" {
+		task = "default"
+	}
+	sum := sha256.Sum256(canonicalLine)
+	return task + ":" + hex.EncodeToString(sum[:])
+}
+
+func high64(h *[16]byte) uint64 {
+	return uint64(h[0])<<56 | uint64(h[1])<<48 | uint64(h[2])<<40 | uint64(h[3])<<32 | uint64(h[4])<<24 | uint64(h[5])<<16 | uint64(h[6])<<8 | uint64(h[7])
+}
+
+// sort makes perm: entries are dealt to about n/4 buckets by their hash's first bits, and each bucket is sorted.
+func (ix *Index) sort() {
+	width := max(bits.Len(uint(ix.n))-3, 1)
+	ix.shift = uint(64 - width)
+	ix.starts = make([]uint32, 1<<width+1)
+	total := uint32(0)
+	for i := range ix.n {
+		if e := ix.at(i); e.flags&flagHashed != 0 {
+			ix.starts[high64(&e.Hash)>>ix.shift+1]++
+			total++
+		}
+	}
+	for b := 1; b < len(ix.starts); b++ {
+		ix.starts[b] += ix.starts[b-1]
+	}
+	ix.perm = make([]uint32, total)
+	for i := range ix.n {
+		if e := ix.at(i); e.flags&flagHashed != 0 {
+			next := &ix.starts[high64(&e.Hash)>>ix.shift]
+			ix.perm[*next] = uint32(i)
+			*next++
+		}
+	}
+	copy(ix.starts[1:], ix.starts) // each is at its bucket's end now, which is where the next one starts
+	ix.starts[0] = 0
+	for b := range len(ix.starts) - 1 {
+		bucket := ix.perm[ix.starts[b]:ix.starts[b+1]]
+		if len(bucket) > 1 {
+			slices.SortFunc(bucket, ix.compare)
+		}
+	}
+}
+
+func (ix *Index) compare(x, y uint32) int {
+	if c := bytes.Compare(ix.at(int(x)).Hash[:], ix.at(int(y)).Hash[:]); c != 0 {
+		return c
+	}
+	return cmp.Compare(x, y)
+}
+
+// group gives the entries of one hash, in the order of the file.
+func (ix *Index) group(h [16]byte) []uint32 {
+	if len(ix.perm) == 0 {
+		return nil
+	}
+	b := high64(&h) >> ix.shift
+	bucket := ix.perm[ix.starts[b]:ix.starts[b+1]]
+	from, found := slices.BinarySearchFunc(bucket, h, func(i uint32, h [16]byte) int { return bytes.Compare(ix.at(int(i)).Hash[:], h[:]) })
+	if !found {
+		return nil
+	}
+	size, _ := slices.BinarySearchFunc(bucket[from:], h, func(i uint32, h [16]byte) int {
+		if ix.at(int(i)).Hash == h {
+			return -1
+		}
+		return 1
+	})
+	return bucket[from : from+size]
+}
+
+// markDuplicates flags all but the first valid line of each ID and gives them in the order of the file.
+func (ix *Index) markDuplicates() []uint32 {
+	var dups []uint32
+	for from := 0; from < len(ix.perm); {
+		head := ix.at(int(ix.perm[from]))
+		to := from + 1
+		for to < len(ix.perm) && ix.at(int(ix.perm[to])).Hash == head.Hash {
+			to++
+		}
+		seen := false
+		for _, i := range ix.perm[from:to] {
+			switch e := ix.at(int(i)); {
+			case e.flags&(flagDerived|flagInvalid) != 0:
+			case seen:
+				e.flags |= flagInvalid | flagDuplicate
+				dups = append(dups, i)
+			default:
+				seen = true
+			}
+		}
+		from = to
+	}
+	slices.Sort(dups)
+	return dups
+}
