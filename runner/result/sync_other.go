@@ -1,0 +1,7 @@
+//go:build !linux
+
+package result
+
+import "os"
+
+type syncFile struct{ *os.File }

@@ -1,0 +1,275 @@
+package result
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Errors of a Writer.
+var (
+	// ErrInUse is returned by Open when another process writes to the file.
+	ErrInUse = errors.New("in use by another run")
+
+	// ErrNotFile is returned by Open for a folder, a device, or a FIFO.
+	ErrNotFile = errors.New("not a regular file")
+
+	// ErrFailed is returned by every write after one that failed. Whether lines of the failed write are on disk is not
+	// known before the file is opened again.
+	ErrFailed = errors.New("an earlier write failed")
+
+	// ErrClosed is returned by writes after Close.
+	ErrClosed = errors.New("output is closed")
+)
+
+// file is what Writer needs of *os.File. Tests put failing ones in its place.
+type file interface {
+	io.Writer
+	io.ReaderAt
+	Sync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+// Writer appends lines to one file, which it locks. It is safe for concurrent use.
+type Writer struct {
+	path   string
+	repair Repair
+
+	mu       sync.Mutex
+	f        file
+	synced   int64  // bytes of the file that are on disk, all of them whole lines
+	end      int64  // offset of the next line: synced, and what is on its way
+	next     *batch // lines for the next write
+	spare    []byte // buffer for the batch after it
+	flushing bool   // some caller of Append is writing, or is about to
+	idle     *sync.Cond
+	err      error // sticky
+	closed   bool
+}
+
+// batch is what one write and one sync serve.
+type batch struct {
+	buf  []byte
+	done chan struct{} // closed when the outcome is known
+	lead chan struct{} // tells one waiting caller to write the batch
+	err  error         // valid after done
+}
+
+func newBatch(buf []byte) *batch {
+	return &batch{buf: buf[:0], done: make(chan struct{}), lead: make(chan struct{}, 1)}
+}
+
+// maxKeptBuffer is the largest buffer that is kept for the next batch, bytes.
+const maxKeptBuffer = 4 << 20
+
+// Open opens the file at path for appending, or creates it with mode 0600, locks it, and repairs its end (see Repaired).
+// Errors: ErrInUse; ErrNotFile; ErrNotOurs if it has content that llmbatch did not write, and then it is left untouched; or
+// one of the file system.
+func Open(path string) (*Writer, error) {
+	w, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return w, nil
+}
+
+func open(path string) (*Writer, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, ErrNotFile // and opening a FIFO would wait
+	}
+	_, statErr := os.Lstat(path)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := newWriter(path, syncFile{f})
+	if err = w.prepare(f); err == nil && statErr != nil {
+		err = syncDir(filepath.Dir(path)) // the new name must outlive a power cut as well as the lines
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return w, nil
+}
+
+func newWriter(path string, f file) *Writer {
+	w := &Writer{path: path, f: f, next: newBatch(nil)}
+	w.idle = sync.NewCond(&w.mu)
+	return w
+}
+
+func (w *Writer) prepare(f *os.File) error {
+	if err := lock(f); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// Between open and lock another process may have put a rewritten file in this one's place.
+	if named, err := os.Stat(w.path); err != nil || !os.SameFile(info, named) {
+		return ErrInUse
+	}
+	if !info.Mode().IsRegular() {
+		return ErrNotFile
+	}
+	if err := checkOurs(f); err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		// Only a file system that keeps no modes, or another owner, refuses this.
+		_ = f.Chmod(0o600)
+	}
+	w.repair, w.synced, err = repairTail(w.f, info.Size())
+	w.end = w.synced
+	return err
+}
+
+// Path returns the file's path.
+func (w *Writer) Path() string { return w.path }
+
+// Repaired returns what Open did to the end of the file.
+func (w *Writer) Repaired() Repair { return w.repair }
+
+// Size returns the bytes that are on disk, all of them whole lines.
+func (w *Writer) Size() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.synced
+}
+
+// Tail calls fn for each line from an offset on, as Scan does.
+func (w *Writer) Tail(from int64, fn func(Scanned) error) error {
+	w.mu.Lock()
+	f := w.f
+	w.mu.Unlock()
+	return scanFile(f, ScanOptions{From: from}, fn)
+}
+
+// Append writes a line, given without its newline, and returns where it lies once it is on disk. One sync serves all
+// callers that wait. After an error every later call fails with ErrFailed: a torn line is cut off again, but whether
+// whole lines of the failed write stay is not known: stop, and let Open and Tail see. A full disk is
+// errors.Is(err, syscall.ENOSPC).
+func (w *Writer) Append(line []byte) (Span, error) {
+	if len(line) == 0 || bytes.IndexByte(line, '\n') >= 0 {
+		return Span{}, fmt.Errorf("%s: a result must be one line", w.path)
+	}
+	return w.append(line)
+}
+
+// append is Append for one or more lines, without the last one's newline.
+func (w *Writer) append(line []byte) (Span, error) {
+	w.mu.Lock()
+	if w.err != nil {
+		defer w.mu.Unlock()
+		return Span{}, w.refusal()
+	}
+	b := w.next
+	span := Span{Offset: w.end, Length: int64(len(line))}
+	w.end = span.End()
+	b.buf = append(append(b.buf, line...), '\n')
+	leads := !w.flushing
+	w.flushing = true
+	w.mu.Unlock()
+
+	if !leads {
+		select {
+		case <-b.done:
+		case <-b.lead:
+			leads = true
+		}
+	}
+	if leads {
+		w.flush()
+	}
+	if b.err != nil {
+		return Span{}, b.err
+	}
+	return span, nil
+}
+
+// refusal says why nothing is written any more. The caller holds w.mu.
+func (w *Writer) refusal() error {
+	if errors.Is(w.err, ErrClosed) {
+		return fmt.Errorf("%s: %w", w.path, ErrClosed)
+	}
+	return fmt.Errorf("%w: %w", ErrFailed, w.err)
+}
+
+// flush writes the next batch and then passes the lead to one of those who wait for the one after it.
+func (w *Writer) flush() {
+	w.mu.Lock()
+	b := w.next
+	w.next = newBatch(w.spare)
+	w.spare = nil
+	failed := w.err != nil && !errors.Is(w.err, ErrClosed)
+	if failed {
+		b.err = w.refusal()
+	}
+	w.mu.Unlock()
+
+	if !failed {
+		b.err = w.write(b.buf)
+	}
+
+	w.mu.Lock()
+	if b.err == nil {
+		w.synced += int64(len(b.buf))
+	} else if !failed {
+		w.err = b.err
+	}
+	if cap(b.buf) <= maxKeptBuffer {
+		w.spare = b.buf
+	}
+	if len(w.next.buf) > 0 {
+		w.next.lead <- struct{}{}
+	} else {
+		w.flushing = false
+		w.idle.Broadcast()
+	}
+	w.mu.Unlock()
+	close(b.done)
+}
+
+// write puts whole lines at the end of the file and syncs it. If not all of them got there, the file is cut back to the
+// last that did: those are paid for, and Tail finds them at the next start. Only the caller that leads runs it.
+func (w *Writer) write(buf []byte) error {
+	n, err := w.f.Write(buf)
+	if err == nil && n < len(buf) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		err = w.f.Sync()
+		if err != nil {
+			return fmt.Errorf("sync %s: %w", w.path, err)
+		}
+		return nil
+	}
+	whole := int64(bytes.LastIndexByte(buf[:max(n, 0)], '\n') + 1)
+	if cutErr := w.f.Truncate(w.synced + whole); cutErr != nil {
+		err = errors.Join(err, cutErr)
+	}
+	return fmt.Errorf("write %s: %w", w.path, err)
+}
+
+// Close waits for the lines on their way, closes the file and lets go of the lock. Further calls do nothing.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	if w.err == nil {
+		w.err = ErrClosed
+	}
+	for w.flushing {
+		w.idle.Wait()
+	}
+	return w.f.Close()
+}
