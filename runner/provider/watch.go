@@ -1,0 +1,260 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Causes with which a watch cancels its attempt.
+var (
+	errConnectTime = errors.New("no connection in time")
+	errHeadersTime = errors.New("no status in time")
+	errIdleTime    = errors.New("the answer stalled")
+	errTotalTime   = errors.New("the whole attempt took too long")
+)
+
+// countedConn counts the bytes written, so that an attempt whose connection
+// died before its first byte is known to be unsent.
+type countedConn struct {
+	net.Conn
+	written atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// watch follows one attempt: its phase, its timers, what left the machine.
+// The trace hooks run in the transport's goroutines, hence the mutex.
+type watch struct {
+	cancel   context.CancelCauseFunc
+	cause    func() error // why the attempt was cancelled, if it was
+	caller   func() error // why the caller cancelled, if he did
+	timeouts Timeouts
+	total    *time.Timer
+
+	mu     sync.Mutex
+	phase  *time.Timer
+	conn   *countedConn
+	before int64 // bytes written on conn by earlier requests
+	got    time.Time
+	sent   time.Time
+	onSent func(time.Time)
+	over   bool
+}
+
+func newWatch(parent context.Context, t Timeouts, onSent func(time.Time)) (*watch, context.Context) {
+	w := &watch{timeouts: t, onSent: onSent}
+	ctx, cancel := context.WithCancelCause(parent)
+	w.cancel = cancel
+	w.cause = func() error { return context.Cause(ctx) }
+	w.caller = func() error { return context.Cause(parent) }
+	w.total = time.AfterFunc(t.Total, func() { w.cancel(errTotalTime) })
+	w.phase = time.AfterFunc(t.Connect, func() { w.cancel(errConnectTime) })
+	return w, ctx
+}
+
+// end stops the timers and lets go of the attempt's context.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.total.Stop()
+	w.phase.Stop()
+	w.cancel(nil)
+}
+
+// traced returns the attempt's context with the hooks that follow it. A round
+// tripper that is not ours counts as connected and sent at once.
+func (w *watch) traced(ctx context.Context, ours bool) context.Context {
+	if !ours {
+		w.connected(nil)
+		w.wrote()
+		return ctx
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { w.connected(i.Conn) },
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
+			if i.Err == nil {
+				w.wrote()
+			}
+		},
+	})
+}
+
+func (w *watch) connected(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.got = time.Now()
+	if w.conn, _ = c.(*countedConn); w.conn != nil {
+		w.before = w.conn.written.Load()
+	}
+	w.next(w.timeouts.Headers, errHeadersTime)
+}
+
+func (w *watch) wrote() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || !w.sent.IsZero() {
+		return
+	}
+	w.sent = time.Now()
+	w.next(w.timeouts.Headers, errHeadersTime)
+	if w.onSent != nil {
+		w.onSent(w.sent)
+	}
+}
+
+// answered marks that a status came. The answer may be here before the
+// transport reports the request written.
+func (w *watch) answered() {
+	w.wrote()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next(w.timeouts.Idle, errIdleTime)
+}
+
+// next starts the timer of the next phase in place of the last. Called with mu held.
+func (w *watch) next(d time.Duration, cause error) {
+	w.phase.Stop()
+	if !w.over {
+		w.phase = time.AfterFunc(d, func() { w.cancel(cause) })
+	}
+}
+
+func (w *watch) sentAt() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent
+}
+
+// left reports whether bytes left on the wire, and when.
+func (w *watch) left() (bool, time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !w.sent.IsZero():
+		return true, w.sent
+	case w.got.IsZero():
+		return false, time.Time{}
+	case w.conn != nil && w.conn.written.Load() == w.before:
+		return false, time.Time{}
+	default:
+		return true, w.got
+	}
+}
+
+// read reads the body up to limit and one byte more, each read bounded by the
+// idle timer. What was read comes with the error too.
+func (w *watch) read(resp *http.Response, limit int64) ([]byte, error) {
+	var b bytes.Buffer
+	if n := resp.ContentLength; n > 0 && n <= 1<<20 {
+		b.Grow(int(min(n, limit)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(&alive{resp.Body, w}, limit+1))
+	return b.Bytes(), err
+}
+
+// alive restarts the idle timer with each read that brought something.
+type alive struct {
+	io.Reader
+	w *watch
+}
+
+func (a *alive) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if n > 0 {
+		a.w.mu.Lock()
+		a.w.phase.Reset(a.w.timeouts.Idle)
+		a.w.mu.Unlock()
+	}
+	return n, err
+}
+
+// failure makes the Error of an attempt that ended in phase with err.
+func (w *watch) failure(phase Phase, status int, err error) *Error {
+	sent, at := w.left()
+	e := &Error{Phase: phase, StatusCode: status, Sent: sent, SentAt: at, Err: err, Rate: NoRate()}
+	if !sent && status == 0 {
+		e.Phase = PhaseConnect
+	}
+	cause := w.cause()
+	switch {
+	case err == nil:
+		return e
+	case w.caller() != nil:
+		e.Kind, e.Message, e.Err = KindCancelled, "cancelled", w.caller()
+	case cause != nil:
+		e.Kind, e.Message, e.Err = timeoutKind(e.Phase), cause.Error(), cause
+	case e.Phase == PhaseConnect:
+		e.Kind, e.Message = connectKind(err), plainText(err)
+	case strings.Contains(err.Error(), "response headers exceeded"): // net/http has no sentinel
+		e.Kind, e.Message = KindResponseTooLarge, "the answer's headers pass 256 KiB"
+	case errors.Is(err, io.ErrUnexpectedEOF) && e.Phase == PhaseBody:
+		e.Kind, e.Message = KindTruncated, "the answer ended early"
+	default:
+		e.Kind, e.Message = KindBroken, "connection lost after sending: "+plainText(err)
+	}
+	return e
+}
+
+func timeoutKind(p Phase) Kind {
+	switch p {
+	case PhaseConnect:
+		return KindConnectTimeout
+	case PhaseHeaders:
+		return KindTimeoutBeforeHeaders
+	default:
+		return KindTimeoutMidBody
+	}
+}
+
+// connectKind classifies a failure ahead of the first byte.
+func connectKind(err error) Kind {
+	var (
+		cert   *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		roots  x509.SystemRootsError
+		timed  net.Error
+	)
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		return KindLocal
+	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &roots):
+		return KindTLS
+	case strings.Contains(err.Error(), "gave HTTP response to HTTPS client"): // net/http hides the record error
+		return KindTLS
+	case errors.As(err, &timed) && timed.Timeout():
+		return KindConnectTimeout
+	default:
+		return KindConnect
+	}
+}
+
+// plainText is the text of a network error, cleaned, for servers' bytes can be
+// part of it.
+func plainText(err error) string {
+	if strings.Contains(err.Error(), "invalid proxy address") { // shows the proxy's password
+		return "the proxy variable of the environment holds no valid URL"
+	}
+	var r *Redactor
+	return r.Clean(err.Error())
+}
