@@ -1,0 +1,114 @@
+package limit
+
+import "time"
+
+const (
+	firstCeiling   = 8
+	defaultCeiling = 1024
+	// judged is the ceiling from which "completions rise" is asked: below it the counts of one
+	// round trip are too small to tell.
+	judged = 32
+	// retrial is how long a ceiling that brought no more completions stays before growth is
+	// tried again, in round trips (and never less than a second).
+	retrial = 10
+)
+
+// Concurrency is the ceiling of calls on the wire. It starts at 8 and grows by one with each
+// completion, so it doubles each round trip, while it is what binds, completions rise and nothing
+// is refused. A concurrency refusal or an overload cuts it once a round trip; from then on it grows
+// by one a round trip. It reads no clock and is not safe for concurrent use.
+type Concurrency struct {
+	max     int
+	ceiling float64
+	wire    int // reserved or sent, and not yet settled
+
+	slow    bool  // doubling; false after a cut
+	rtt     int64 // smoothed time from sent to answered, ns; 0 = no answer yet
+	cutAt   int64
+	stuckAt int64 // when growth was found useless; 0 = it was not
+
+	// The round trip being counted, and what the one before it came to.
+	since     int64
+	done      int
+	full      bool // the ceiling bound
+	mixed     bool // something else bound too
+	lastRate  float64
+	lastLimit float64
+}
+
+// NewConcurrency returns a ceiling that never goes above max; 0 means 1,024.
+func NewConcurrency(max int) *Concurrency {
+	if max <= 0 {
+		max = defaultCeiling
+	}
+	return &Concurrency{max: max, ceiling: float64(min(firstCeiling, max)), slow: true, cutAt: -never}
+}
+
+// Ceiling is how many calls may be on the wire now.
+func (c *Concurrency) Ceiling() int { return int(c.ceiling) }
+
+// Wire is how many are.
+func (c *Concurrency) Wire() int { return c.wire }
+
+// RTT is the smoothed time from sent to answered; 0 before the first answer.
+func (c *Concurrency) RTT() time.Duration { return time.Duration(c.rtt) }
+
+func (c *Concurrency) room() bool { return c.wire < int(c.ceiling) }
+
+// succeeded counts a call that was sent at sent and answered now.
+func (c *Concurrency) succeeded(sent, now int64) {
+	rtt := max(now-sent, 1)
+	if c.rtt == 0 {
+		c.rtt = rtt
+	}
+	c.rtt += (rtt - c.rtt) / 8
+	c.done++
+	if c.done == 1 && c.since == 0 {
+		c.since = now
+	}
+	if now-c.since >= max(c.rtt, int64(20*time.Millisecond)) {
+		c.round(now)
+	}
+	if !c.full || c.stuckAt != 0 || 2*c.wire < int(c.ceiling) {
+		return
+	}
+	step := 1.0
+	if !c.slow {
+		step = 1 / c.ceiling
+	}
+	c.ceiling = min(c.ceiling+step, float64(c.max))
+}
+
+// round closes a round trip: a ceiling that grew by half without a tenth more completions goes back.
+func (c *Concurrency) round(now int64) {
+	rate := float64(c.done) / float64(max(now-c.since, 1))
+	if c.full && !c.mixed {
+		switch {
+		case c.stuckAt != 0:
+			if now-c.stuckAt > max(retrial*c.rtt, int64(time.Second)) {
+				c.stuckAt = 0
+				c.lastRate, c.lastLimit = rate, c.ceiling
+			}
+		case c.lastRate == 0 || c.ceiling < judged:
+			c.lastRate, c.lastLimit = rate, c.ceiling
+		case c.ceiling >= 1.5*c.lastLimit:
+			if rate < 1.1*c.lastRate {
+				c.ceiling, c.stuckAt = c.lastLimit, now
+			}
+			c.lastRate, c.lastLimit = rate, c.ceiling
+		}
+	} else {
+		c.lastRate = 0
+	}
+	c.since, c.done, c.mixed = now, 0, false
+	c.full = !c.room()
+}
+
+// cut lowers the ceiling to keep times the calls on the wire, once a round trip.
+func (c *Concurrency) cut(now int64, keep float64) {
+	if now-c.cutAt < c.rtt {
+		return
+	}
+	c.cutAt, c.slow, c.stuckAt = now, false, 0
+	c.ceiling = max(1, min(c.ceiling, float64(c.wire+1))*keep)
+}

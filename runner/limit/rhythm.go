@@ -1,0 +1,172 @@
+package limit
+
+import "time"
+
+const (
+	// steadily is how long an even pace at a stated limit runs before it is tried higher.
+	steadily = int64(time.Minute)
+	// quickly is the same for a pace that no one stated.
+	quickly   = int64(15 * time.Second)
+	firstStep = 0.05
+	lastStep  = 0.5
+	// slowStep a minute is half as much again in 15 minutes, the growth that slow_down asks for.
+	slowStep = 0.0274
+)
+
+// rhythm is the even pace: the scale of every evenly paced budget's base, and how it grows. It is
+// off while no budget has a base.
+type rhythm struct {
+	even   bool
+	slow   bool // after SlowDown
+	scale  float64
+	step   float64
+	bad    float64 // the scale at which it was refused last; 0 = never
+	every  int64
+	since  int64 // of the last change
+	good   int   // successes since then
+	bound  bool  // the pace held something back since then
+	strike int64 // when a refusal came that no burst explains; 0 = none
+}
+
+func (r *rhythm) reset() { r.scale, r.step, r.every = evenly, firstStep, steadily }
+
+// stretch starts a new stretch at the present scale.
+func (r *rhythm) stretch(now int64) { r.since, r.good, r.bound = now, 0, false }
+
+// grow raises the pace after a stretch that only knew successes and in which the pace was what
+// bound. Steps double while nothing is refused; towards a scale that was refused they halve the rest.
+func (l *Limiter) grow(now int64) {
+	if !l.even {
+		return
+	}
+	l.good++
+	if now-l.since < l.every || l.good < 5 || !l.bound {
+		return
+	}
+	up := l.scale * (1 + l.step)
+	if l.slow {
+		up = l.scale * (1 + slowStep)
+	} else if l.bad > l.scale*1.01 && up > l.bad {
+		up = (l.scale + l.bad) / 2
+	}
+	l.step = min(2*l.step, lastStep)
+	l.scale = up
+	l.stretch(now)
+}
+
+// slower is told of the first refusal of an episode and decides the pace that follows.
+func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
+	switch {
+	case a.Outcome == SlowDown:
+		l.slow = true
+		l.evenAt(dReq, l.lately(r)/2)
+	case l.even && !r.probe:
+		l.cutPace(r)
+	case r.probe:
+		// The window is still spent: that says nothing about the pace.
+	case l.burstRefused(r, a, hint):
+		l.evenKnown()
+	case l.evenStated(r, a):
+	case !l.known():
+		l.every = quickly
+		l.evenAt(dReq, l.lately(r))
+	case l.now-l.strike < 150*int64(time.Second) && l.strike > 0:
+		l.evenAt(dReq, l.lately(r)) // twice within our limits: the server's is lower, or shared
+	default:
+		l.strike = max(l.now, 1)
+	}
+}
+
+// lately is how many requests the server admitted in the minute before r, what is unanswered
+// taken for admitted.
+func (l *Limiter) lately(r *ticket) float64 {
+	return float64(max(r.used[dReq]-r.cost[dReq]-l.turned.sum, 1))
+}
+
+// known says that some limit of a minute is known, the user's or the server's.
+func (l *Limiter) known() bool {
+	for d := range l.b {
+		if l.b[d].span == int64(minute) && l.b[d].limit() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// burstRefused tells a server that does not accept bursts from one whose window is spent (by other
+// processes, or in another phase): our own minute was far from full, the second before was fuller
+// than its share, and neither the hint nor the remaining figure speaks of a spent window.
+func (l *Limiter) burstRefused(r *ticket, a *Answer, hint time.Duration) bool {
+	n := l.b[dReq].limit()
+	if n == 0 || r.second*60 <= n || hint > distant {
+		return false
+	}
+	for d, w := range a.Report.windows() {
+		b := &l.b[d]
+		if w.said() && w.Remaining == 0 && w.ResetAfter > 2*time.Second {
+			return false
+		}
+		if b.span == int64(minute) && b.limit() > 0 && 5*r.used[d] > 4*b.limit() {
+			return false
+		}
+	}
+	return true
+}
+
+// sliced says that the headers show the user's request limit kept in slices of about a second.
+func (l *Limiter) sliced() bool {
+	b := &l.b[dReq]
+	return b.cap.Set && b.srv.limit > 0 && b.srv.limit*30 <= b.cap.N
+}
+
+// evenKnown paces every known limit of a minute evenly.
+func (l *Limiter) evenKnown() {
+	for d := range l.b {
+		if b := &l.b[d]; b.span == int64(minute) && b.limit() > 0 {
+			l.evenAt(d, float64(b.limit()))
+		}
+	}
+}
+
+// evenStated paces evenly at the limits that a refusal states: those with nothing left, or all of
+// them if it does not say. They count as per minute unless their reset is longer. Limits that are
+// no tighter than the known ones say nothing new.
+func (l *Limiter) evenStated(r *ticket, a *Answer) bool {
+	found := false
+	for _, left := range []bool{false, true} {
+		for d, w := range a.Report.windows() {
+			b := &l.b[d]
+			if w.Limit <= 0 || (w.Remaining > 0) != left || b.none() ||
+				b.span != int64(minute) || w.ResetAfter > 90*time.Second {
+				continue
+			}
+			if n := b.limit(); n == 0 || 5*w.Limit < 4*n {
+				l.evenAt(d, float64(w.Limit))
+				found = true
+			}
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// evenAt paces one budget evenly around n a span, at the safe share of it.
+func (l *Limiter) evenAt(d int, n float64) {
+	l.even, l.scale, l.step, l.bad = true, evenly, firstStep, 0
+	l.b[d].base = max(n, 1)
+	l.b[d].tat = max(l.b[d].tat, l.now)
+	l.stretch(l.now)
+}
+
+// cutPace answers a refusal at an even pace: down to what was admitted in the last minute, if the
+// pace is that old, else by a fifth.
+func (l *Limiter) cutPace(r *ticket) {
+	to := 0.8 * l.scale
+	if base := l.b[dReq].base; base > 0 && l.now-l.since >= int64(minute) {
+		to = min(max(to, evenly*l.lately(r)/base), evenly*l.scale)
+	}
+	l.bad, l.scale, l.step = l.scale, max(to, 0.01), firstStep
+	l.stretch(l.now)
+}

@@ -1,0 +1,129 @@
+package limit
+
+import "time"
+
+// Reason is what keeps a call back, in words for progress lines. The zero Reason is that nothing does;
+// a budget's own log gives its name: "rpm", "tpm", "itpm", "otpm", "rpd", "tpd".
+type Reason string
+
+const (
+	Granted      Reason = ""
+	AtServer     Reason = "remaining quota"          // as the server reports it
+	AtEvenPace   Reason = "even pace"                // or the user's burst
+	AtSpread     Reason = "round trip"               // the spread of sends within one
+	AtCeiling    Reason = "concurrency"              // calls on the wire
+	AfterRefusal Reason = "rate limited"             // the pause that a refusal asked for
+	BehindProbe  Reason = "first call after a pause" // it goes alone
+	UntilNewDay  Reason = "daily limit"              // a spent daily quota
+)
+
+// Never says that a call can never be granted: it is larger than a whole budget that the user gave.
+// It returns that budget's name (a flag's: "tpm") and size.
+func (l *Limiter) Never(c Cost) (limit string, n int64, never bool) {
+	for d, need := range c.amounts() {
+		if b := &l.b[d]; b.cap.Set && b.cap.N > 0 && need > b.cap.N {
+			return b.name, b.cap.N, true
+		}
+	}
+	return "", 0, false
+}
+
+// Peek is what Reserve would say, without taking anything.
+func (l *Limiter) Peek(now time.Time, c Cost) Wait {
+	l.tick(now)
+	cost := c.amounts()
+	if at, why := l.blocked(&cost); why != Granted {
+		return Wait{l.time(at), why}
+	}
+	return Wait{}
+}
+
+// Room is the largest cost that each budget could grant now. Requests is 0 while no call may go at
+// all, whatever it costs (a pause, the pace, the ceiling).
+func (l *Limiter) Room(now time.Time) Cost {
+	l.tick(now)
+	one := amounts{dReq: 1, dReqDay: 1}
+	var room amounts
+	for d := range l.b {
+		room[d] = max(l.b[d].room(l.now), 0)
+	}
+	c := Cost{
+		Requests: min(room[dReq], room[dReqDay]),
+		Tokens:   min(room[dTok], room[dIn], room[dTokDay]),
+		Output:   min(room[dOut], room[dTok], room[dTokDay]),
+	}
+	if _, why := l.blocked(&one); why != Granted {
+		c.Requests = 0
+	}
+	return c
+}
+
+// Balance says what the next request should weigh in tokens, so that requests and tokens of the
+// rolling minute run out together, and how far off a request may be before another is better.
+// ok is false unless both limits are known. What it should weigh is negative when tokens are ahead.
+func (l *Limiter) Balance(now time.Time) (want, slack int64, ok bool) {
+	l.tick(now)
+	req, tok := &l.b[dReq], &l.b[dTok]
+	if tok.limit() == 0 {
+		tok = &l.b[dIn]
+	}
+	r, t := req.limit(), tok.limit()
+	if r == 0 || t == 0 {
+		return 0, 0, false
+	}
+	fair := float64(t) / float64(r)
+	want = int64(fair*float64(req.use()+1)) - tok.use()
+	return want, max(t/50, int64(2*fair)), true
+}
+
+// Use is one budget as progress shows it.
+type Use struct {
+	Name    string  // the flag's: "rpm"
+	Used    int64   // in the last minute, or 24 hours
+	Limit   int64   // 0 = not known
+	Learned bool    // the server's, not the user's
+	Pace    float64 // the even pace in force, an amount each span; 0 = none
+}
+
+// State is what limits now.
+type State struct {
+	Binds            Reason    // what would keep a call of one request back
+	Until            time.Time // when that ends; zero if nothing binds
+	Uses             []Use     // the budgets that have a limit or a pace
+	Requests, Tokens int64     // charged in the last minute
+	Paused           Reason    // the pause in force; Granted = none
+	Resumes          time.Time // when it ends
+	Ceiling          int       // calls that may be on the wire
+	Wire             int       // calls that are, with those reserved
+}
+
+// State says what limits now.
+func (l *Limiter) State(now time.Time) State {
+	l.tick(now)
+	s := State{Ceiling: l.conc.Ceiling(), Wire: l.conc.Wire(), Requests: l.b[dReq].use(), Tokens: l.b[dTok].use()}
+	one := amounts{dReq: 1, dTok: 1, dReqDay: 1}
+	at, why := l.blocked(&one)
+	if s.Binds = why; why != Granted {
+		s.Until = l.time(at)
+	}
+	if l.why != Granted {
+		s.Paused, s.Resumes = l.why, l.time(l.until)
+	}
+	for d := range l.b {
+		b := &l.b[d]
+		u := Use{Name: b.name, Used: b.use(), Limit: b.limit(), Learned: !b.cap.Set}
+		if u.Limit == 0 {
+			u.Limit = b.srv.stated
+		}
+		if b.base > 0 {
+			u.Pace = b.rate(l.scale)
+		}
+		if u.Limit > 0 || u.Pace > 0 {
+			s.Uses = append(s.Uses, u)
+		}
+	}
+	return s
+}
+
+// Concurrency is the limiter's own ceiling of calls on the wire.
+func (l *Limiter) Concurrency() *Concurrency { return l.conc }

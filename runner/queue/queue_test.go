@@ -1,0 +1,175 @@
+package queue_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/queue"
+)
+
+func push(r *queue.Ready[string], names ...string) {
+	for _, n := range names {
+		r.Push(n, queue.Normal, queue.Weight{Tokens: 1})
+	}
+}
+
+func popAll[T any](r *queue.Ready[T], f queue.Fit) []T {
+	var out []T
+	for {
+		v, ok := r.Pop(f)
+		if !ok {
+			return out
+		}
+		out = append(out, v)
+	}
+}
+
+func TestPriorities(t *testing.T) {
+	var r queue.Ready[string]
+	r.Push("l", queue.Low, queue.Weight{})
+	push(&r, "a", "b")
+	r.Push("h", queue.High, queue.Weight{})
+	push(&r, "c")
+	r.PushFront("first", queue.Normal, queue.Weight{})
+	if got, want := popAll(&r, queue.Any()), []string{"h", "first", "a", "b", "c", "l"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if r.Len() != 0 {
+		t.Errorf("got length %d, want 0", r.Len())
+	}
+}
+
+// What does not fit is passed by the closest fit from below.
+func TestFit(t *testing.T) {
+	var r queue.Ready[int64]
+	for _, w := range []int64{90, 10, 50, 60, 50, 95} {
+		r.Push(w, queue.Normal, queue.Weight{Tokens: w})
+	}
+	for i, s := range []struct{ room, want int64 }{{55, 50}, {55, 50}, {9, -1}, {100, 90}, {80, 10}, {80, 60}, {80, -1}, {95, 95}} {
+		got, ok := r.Pop(queue.Fit{Tokens: s.room, Output: 1})
+		if !ok {
+			got = -1
+		}
+		if got != s.want {
+			t.Errorf("step %d: got %d, want %d", i, got, s.want)
+		}
+	}
+}
+
+// Tokens ahead asks for a light one, requests ahead for a heavy one, and in step the order holds.
+func TestBalance(t *testing.T) {
+	var r queue.Ready[int64]
+	for _, w := range []int64{500, 400, 300, 200, 100} {
+		r.Push(w, queue.Normal, queue.Weight{Tokens: w})
+	}
+	for i, s := range []struct{ want, pick int64 }{{480, 500}, {-300, 100}, {1000, 400}, {205, 200}, {0, 300}} {
+		f := queue.Any()
+		f.Balance, f.Want, f.Slack = true, s.want, 30
+		if got, _ := r.Pop(f); got != s.pick {
+			t.Errorf("step %d: got %d, want %d", i, got, s.pick)
+		}
+	}
+}
+
+// A heavy operation that never fits the present room is passed a bounded number of times.
+func TestNothingStarves(t *testing.T) {
+	var r queue.Ready[int64]
+	r.Push(100, queue.Normal, queue.Weight{Tokens: 100})
+	passed := 0
+	for ; passed < 100_000; passed++ {
+		r.Push(1, queue.Normal, queue.Weight{Tokens: 1})
+		if _, ok := r.Pop(queue.Fit{Tokens: 50, Output: 1}); !ok {
+			break
+		}
+	}
+	if passed > 5*queue.LookAhead {
+		t.Fatalf("got passed %d times, want at most %d", passed, 5*queue.LookAhead)
+	}
+	if least, _ := r.Lightest(); least != 100 {
+		t.Errorf("got lightest %d while one is overdue, want 100", least)
+	}
+	if got, _ := r.Pop(queue.Fit{Tokens: 100, Output: 1}); got != 100 {
+		t.Errorf("got %d, want the overdue one", got)
+	}
+}
+
+// Beyond the look-ahead nothing passes.
+func TestLookAhead(t *testing.T) {
+	var r queue.Ready[int]
+	for i := range queue.LookAhead {
+		r.Push(i, queue.Normal, queue.Weight{Tokens: 10})
+	}
+	r.Push(-1, queue.Normal, queue.Weight{Tokens: 1})
+	if v, ok := r.Pop(queue.Fit{Tokens: 5, Output: 1}); ok {
+		t.Errorf("got %d from behind the look-ahead", v)
+	}
+	if v, _ := r.Pop(queue.Any()); v != 0 {
+		t.Errorf("got %d, want the first", v)
+	}
+	if v, ok := r.Pop(queue.Fit{Tokens: 5, Output: 1}); !ok || v != -1 {
+		t.Errorf("got %d %v, want the light one, now in view", v, ok)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	var r queue.Ready[int]
+	for i := range 3 * queue.LookAhead {
+		r.Push(i, queue.Normal, queue.Weight{})
+	}
+	if got := r.Drain(); len(got) != 3*queue.LookAhead || !slices.IsSorted(got) || r.Len() != 0 {
+		t.Errorf("got %d drained, sorted %v, %d left", len(got), slices.IsSorted(got), r.Len())
+	}
+}
+
+func TestDelayed(t *testing.T) {
+	var d queue.Delayed[string]
+	start := time.Unix(0, 0)
+	for _, s := range []struct {
+		v  string
+		at time.Duration
+	}{{"c", 3}, {"a", 1}, {"b1", 2}, {"b2", 2}, {"b3", 2}} {
+		d.Push(s.v, start.Add(s.at))
+	}
+	if next, ok := d.Next(); !ok || !next.Equal(start.Add(1)) {
+		t.Errorf("got %v %v, want 1 ns", next, ok)
+	}
+	if _, ok := d.Pop(start); ok {
+		t.Error("got a value before its time")
+	}
+	var got []string
+	for v, ok := d.Pop(start.Add(2)); ok; v, ok = d.Pop(start.Add(2)) {
+		got = append(got, v)
+	}
+	if got = append(got, d.Drain()...); !slices.Equal(got, []string{"a", "b1", "b2", "b3", "c"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func BenchmarkPop(b *testing.B) {
+	for _, balance := range []bool{false, true} {
+		b.Run(map[bool]string{false: "fifo", true: "balance"}[balance], func(b *testing.B) {
+			var r queue.Ready[*int]
+			for i := range queue.LookAhead {
+				r.Push(nil, queue.Normal, queue.Weight{Tokens: int64(i * 7919 % 1000)})
+			}
+			f := queue.Any()
+			f.Balance = balance
+			for i := 0; b.Loop(); i++ {
+				f.Want = int64(i * 104729 % 1000)
+				r.Pop(f)
+				r.Push(nil, queue.Normal, queue.Weight{Tokens: int64(i * 7919 % 1000)})
+			}
+		})
+	}
+}
+
+func BenchmarkPopNothingFits(b *testing.B) {
+	var r queue.Ready[*int]
+	for i := range queue.LookAhead {
+		r.Push(nil, queue.Normal, queue.Weight{Tokens: int64(100 + i)})
+	}
+	for b.Loop() {
+		r.Pop(queue.Fit{Tokens: 99, Output: 1})
+	}
+}

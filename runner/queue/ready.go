@@ -1,0 +1,116 @@
+package queue
+
+import "math"
+
+const (
+	// LookAhead is how many operations of one priority a pick may choose from.
+	LookAhead = 2000
+	// patience is how many picks may pass the first operation before it goes next whatever its
+	// weight. With both budgets binding, heavy operations must be passed often to keep the budgets
+	// in step, so it is several times the look-ahead; but it is a bound, so nothing starves.
+	patience = 4 * LookAhead
+)
+
+// Priority is the order between operations. The zero Priority is Normal.
+type Priority uint8
+
+const (
+	Normal Priority = iota
+	High
+	Low
+	priorities
+)
+
+// served is the order in which priorities are served.
+var served = [priorities]Priority{High, Normal, Low}
+
+// Weight is what an operation takes of the budgets that calls share unequally.
+type Weight struct{ Tokens, Output int64 }
+
+// Fit is what a pick has to suit.
+type Fit struct {
+	Tokens, Output int64 // no more than this
+	// With Balance set, the pick that leaves requests and tokens in step is best: the first in order if
+	// it weighs Want within Slack, else the one nearest to Want.
+	Balance     bool
+	Want, Slack int64
+}
+
+// Any is the Fit that everything suits.
+func Any() Fit { return Fit{Tokens: math.MaxInt64, Output: math.MaxInt64} }
+
+func (f *Fit) admits(w Weight) bool { return w.Tokens <= f.Tokens && w.Output <= f.Output }
+
+// Ready holds the operations that may start, by priority and then first come, first served. When the
+// first does not fit, or would put the budgets out of step, another of the first LookAhead
+// goes in its place. The zero Ready is empty.
+type Ready[T any] struct {
+	lines [priorities]line[T]
+	n     int
+}
+
+// Len is how many operations wait.
+func (r *Ready[T]) Len() int { return r.n }
+
+// Push adds v at the end of its priority's line.
+func (r *Ready[T]) Push(v T, p Priority, w Weight) {
+	r.lines[p%priorities].push(item[T]{v: v, w: w})
+	r.n++
+}
+
+// PushFront puts v back at the head of its line: a pick that could not be used after all.
+func (r *Ready[T]) PushFront(v T, p Priority, w Weight) {
+	r.lines[p%priorities].pushFront(item[T]{v: v, w: w})
+	r.n++
+}
+
+// Pop takes the best operation that fits; ok is false if none does. A lower priority goes only when
+// nothing in view of a higher one fits, and not past one that has been passed too often.
+func (r *Ready[T]) Pop(f Fit) (v T, ok bool) {
+	for i, p := range served {
+		l := &r.lines[p]
+		if l.len() == 0 {
+			continue
+		}
+		if at := l.pick(&f); at >= 0 {
+			r.n--
+			for _, higher := range served[:i] {
+				r.lines[higher].picks++
+			}
+			return l.take(at), true
+		}
+		if l.overdue() {
+			break
+		}
+	}
+	return v, false
+}
+
+// Lightest is the lightest weight, in tokens, that a pick could choose now; ok is false if the queue
+// is empty. The dispatcher asks the limiter with it when nothing fits.
+func (r *Ready[T]) Lightest() (tokens int64, ok bool) {
+	tokens = math.MaxInt64
+	for _, p := range served {
+		l := &r.lines[p]
+		switch {
+		case l.len() == 0:
+		case l.overdue():
+			return min(tokens, l.view[l.head].w.Tokens), true
+		default:
+			tokens, ok = min(tokens, l.least().Tokens), true
+		}
+	}
+	return tokens, ok
+}
+
+// Drain takes everything, in order.
+func (r *Ready[T]) Drain() []T {
+	out := make([]T, 0, r.n)
+	for _, p := range served {
+		for r.lines[p].len() > 0 {
+			out = append(out, r.lines[p].take(r.lines[p].head))
+		}
+	}
+	r.n = 0
+	return out
+}
