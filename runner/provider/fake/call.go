@@ -45,6 +45,7 @@ type call struct {
 	text    []byte // last text, raw JSON: what Echo answers
 	stream  bool
 
+	era     uint64 // of the server, see Reset
 	at      int64  // admission, ns
 	inFlt   int    // calls in flight at that moment, this one included
 	serial  uint64 // number of the call, from 1

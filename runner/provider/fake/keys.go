@@ -43,3 +43,10 @@ func (k *keyring) end(c *call, billed bool) {
 	close(k.pending[c.keyID])
 	delete(k.pending, c.keyID)
 }
+
+// drop lets all go that wait.
+func (k *keyring) drop() {
+	for _, ch := range k.pending {
+		close(ch)
+	}
+}

@@ -29,6 +29,7 @@ type Stats struct {
 
 	Twice       Twice `json:"billed_twice"`        // by Idempotency-Key, or by body where there is none
 	TwiceBodies Twice `json:"billed_twice_bodies"` // by body alone: equal input lines count here too
+	Rekeyed     int64 `json:"rekeyed_bodies"`      // bodies that came under more than one Idempotency-Key: equal lines, or a key that changed
 	Keys        int64 `json:"distinct_keys"`
 	Bodies      int64 `json:"distinct_bodies"`
 	Untracked   int64 `json:"untracked"` // calls not followed because Config.TrackMax was reached
@@ -73,14 +74,20 @@ type Entry struct {
 	Fault    string    `json:"fault,omitempty"`
 }
 
-type count struct{ admitted, billed uint32 }
+// count is what is remembered of an operation.
+type count struct {
+	admitted, billed uint32
+	key              uint64 // of its first call
+	rekeyed          bool
+}
 
 // ledger keeps the account. Not safe for concurrent use.
 type ledger struct {
 	st                        Stats
 	statuses                  [600]int64 // [0] = aborted
 	asked, requests, tokens   rolling
-	keys, bodies              map[uint64]count
+	bodies                    map[uint64]count
+	keys                      map[uint64]uint32 // times billed
 	first, lastAdmitted, last int64
 	log                       []Entry
 	logMax, trackMax          int
@@ -91,7 +98,7 @@ func newLedger(c *Config) ledger {
 	return ledger{
 		st:    Stats{Refused: map[string]int64{}, Faults: map[string]int64{}, WindowSecs: c.WindowLength.Seconds()},
 		asked: rolling{length: length}, requests: rolling{length: length}, tokens: rolling{length: length},
-		keys: map[uint64]count{}, bodies: map[uint64]count{},
+		keys: map[uint64]uint32{}, bodies: map[uint64]count{},
 		logMax: c.LogMax, trackMax: c.TrackMax,
 	}
 }
@@ -119,38 +126,40 @@ func (l *ledger) admit(now int64, c *call, inFlight int) {
 	l.lastAdmitted = now
 	l.requests.add(now, 1)
 	l.tokens.add(now, c.charge)
-	n, ok := l.follow(l.bodies, c.bodyID, count{admitted: 1})
-	if !ok {
-		l.st.Untracked++
-	}
+	n, known := l.bodies[c.bodyID]
+	n.admitted++
 	c.attempt = uint64(n.admitted)
-	if c.key != "" {
-		l.follow(l.keys, c.keyID, count{admitted: 1})
+	switch {
+	case !known && len(l.bodies) >= l.trackMax:
+		l.st.Untracked++
+		return
+	case !known:
+		n.key = c.keyID
+	case n.key != c.keyID && !n.rekeyed:
+		n.rekeyed = true
+		l.st.Rekeyed++
 	}
-}
-
-// follow adds to an operation's count; false if the table is full.
-func (l *ledger) follow(m map[uint64]count, id uint64, add count) (count, bool) {
-	n, known := m[id]
-	if !known && len(m) >= l.trackMax {
-		return n, false
+	l.bodies[c.bodyID] = n
+	if _, known := l.keys[c.keyID]; c.key != "" && !known && len(l.keys) < l.trackMax {
+		l.keys[c.keyID] = 0
 	}
-	n.admitted += add.admitted
-	n.billed += add.billed
-	m[id] = n
-	return n, true
 }
 
 func (l *ledger) bill(c *call) {
 	l.st.Billed++
 	l.st.BilledTokens += int64(c.prompt + c.out)
-	n, _ := l.follow(l.bodies, c.bodyID, count{billed: 1})
-	l.st.TwiceBodies.note(n.billed, hexID(c.bodyID))
-	if c.key != "" {
-		n, _ = l.follow(l.keys, c.keyID, count{billed: 1})
-		l.st.Twice.note(n.billed, c.key)
-	} else {
+	n, followed := l.bodies[c.bodyID]
+	if followed {
+		n.billed++
+		l.bodies[c.bodyID] = n
+		l.st.TwiceBodies.note(n.billed, hexID(c.bodyID))
+	}
+	switch billed, followed := l.keys[c.keyID]; {
+	case c.key == "":
 		l.st.Twice.note(n.billed, hexID(c.bodyID))
+	case followed:
+		l.keys[c.keyID] = billed + 1
+		l.st.Twice.note(billed+1, c.key)
 	}
 }
 

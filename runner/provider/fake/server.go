@@ -24,6 +24,7 @@ type Server struct {
 	bombBody []byte
 
 	mu     sync.Mutex // guards all below
+	era    uint64     // resets so far
 	admit  admission
 	ledger ledger
 	keys   keyring
@@ -51,10 +52,13 @@ func New(c Config) *Server {
 	return s
 }
 
-// Reset forgets everything: limits, ledger, log, keys and the counts of faults. Calls in flight must have ended.
+// Reset forgets everything: limits, ledger, log, keys and the counts of faults. Calls in flight are answered and enter
+// no account.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.era++
+	s.keys.drop()
 	s.admit = newAdmission(&s.cfg, s.now())
 	s.ledger = newLedger(&s.cfg)
 	s.keys = newKeyring(s.cfg.TrackMax)
@@ -140,6 +144,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 	ok := c.read(sc.body.Bytes())
 
 	s.mu.Lock()
+	c.era = s.era
 	c.serial = s.ledger.ask(s.now())
 	if strings.HasPrefix(r.URL.Path, redirected) {
 		s.ledger.st.Redirects++
@@ -217,6 +222,9 @@ func (s *Server) serve(ctx context.Context, sc *scratch, c *call) reply {
 	s.mu.Lock()
 	now := s.now()
 	c.at = now
+	if c.era != s.era { // reset since it came: it is a call of the new account, and holds no key there
+		c.era, keyed = s.era, false
+	}
 	if s.cfg.QuotaAfter > 0 && s.ledger.st.Billed >= int64(s.cfg.QuotaAfter) {
 		rep := s.quota()
 		s.endRefused(c, rep.status, "quota", keyed)
@@ -232,7 +240,7 @@ func (s *Server) serve(ctx context.Context, sc *scratch, c *call) reply {
 	c.inFlt = s.admit.inFlight
 	s.ledger.admit(now, c, c.inFlt)
 	m, scripted := scriptedFault(c.body, s.numbered(c))
-	st := s.admit.standings(now)
+	st := s.admit.standings(now) // headers say how things stood at admission, however late the answer
 	s.mu.Unlock()
 
 	rep, billed := s.perform(ctx, sc, c, m, scripted)
@@ -249,6 +257,7 @@ func (s *Server) claim(ctx context.Context, sc *scratch, c *call) (rep reply, se
 		s.mu.Lock()
 		what, first := s.keys.begin(c)
 		if what == keyFresh {
+			c.era = s.era
 			s.mu.Unlock()
 			return reply{}, false
 		}
@@ -349,6 +358,9 @@ func (s *Server) settle(ctx context.Context, c *call, rep *reply, billed, keyed 
 	gone := ctx.Err() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.era != s.era {
+		return
+	}
 	now := s.now()
 	used := int64(0)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -75,5 +76,50 @@ func TestLoopbackHang(t *testing.T) {
 	defer rt.CloseIdleConnections()
 	if g := send(ctx, rt, base, "/v1/chat/completions", chat("[[fault:hang]]"), ""); g.err == nil {
 		t.Errorf("got status %d, want the context's error", g.status)
+	}
+}
+
+func TestLogAndReset(t *testing.T) {
+	s := New(Config{LogMax: 2})
+	rt := &Transport{Server: s}
+	for range 3 {
+		post(t, rt, "/v1/chat/completions", chat("a"), "key")
+	}
+	get := func(method, path string) string {
+		req, _ := http.NewRequest(method, "http://fake"+path, nil)
+		res, err := rt.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		return string(b)
+	}
+	lines := strings.Split(strings.TrimSpace(get(http.MethodGet, "/log")), "\n")
+	var e Entry
+	if err := json.Unmarshal([]byte(lines[0]), &e); err != nil || len(lines) != 2 || e.Key != "key" || e.Status != 200 || e.Tokens != 35 || e.Billed != 35 || e.InFlight != 1 {
+		t.Errorf("got %d lines, %+v, %v", len(lines), e, err)
+	}
+	if st := s.Stats(); st.LogDropped != 1 {
+		t.Errorf("got %d dropped, want 1", st.LogDropped)
+	}
+	get(http.MethodPost, "/reset")
+	if st := s.Stats(); st.Asked != 0 || len(s.Log()) != 0 || !st.First.IsZero() {
+		t.Errorf("after a reset: got %+v", st)
+	}
+	if !strings.Contains(get(http.MethodGet, "/stats"), `"peak_minute_requests":0`) {
+		t.Error("got no peak in /stats")
+	}
+}
+
+func TestTrackMax(t *testing.T) {
+	s := New(Config{TrackMax: 2})
+	rt := &Transport{Server: s}
+	for range 2 {
+		for _, text := range []string{"a", "b", "c"} {
+			post(t, rt, "/v1/chat/completions", chat(text), "")
+		}
+	}
+	if st := s.Stats(); st.Untracked != 2 || st.Twice.Operations != 2 || st.Bodies != 2 || st.Billed != 6 {
+		t.Errorf("got %+v", st)
 	}
 }
