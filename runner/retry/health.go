@@ -1,0 +1,122 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/provider"
+)
+
+// recent is the number of outcomes that tell a route's health.
+const recent = 20
+
+// Health follows the outcomes of one route. The zero value is a route not yet
+// tried. Not safe for concurrent use: the dispatcher owns it.
+type Health struct {
+	ring    [recent]bool // true = a failure of the route
+	seen    int          // outcomes ever observed
+	bad     int          // trues in ring
+	lost    int          // connect failures among the last outcomes, up to the last answer of any kind
+	success bool         // one ever
+
+	failing time.Time // first failure of the route since the last success; zero = none
+	refused time.Time // first refusal since the last success; zero = none
+	pauses  int       // pauses of this outage
+	until   time.Time // end of the last pause
+
+	alike    int // items that failed alike with nothing else before them
+	template string
+	mixed    bool // something else has happened
+}
+
+// Observe records the outcome of one attempt: nil is a success. Call it once
+// an attempt, ahead of Decide.
+func (h *Health) Observe(now time.Time, e *provider.Error) {
+	if e == nil {
+		*h = Health{ring: h.ring, seen: h.seen, bad: h.bad, success: true, mixed: true}
+		h.push(false)
+		return
+	}
+	switch group(e.Kind) {
+	case routeWide:
+		if h.failing.IsZero() {
+			h.failing = now
+		}
+		if notSent(e.Kind) {
+			h.lost++
+		} else {
+			h.lost = 0
+		}
+		h.push(true)
+	case refusal:
+		if h.refused.IsZero() {
+			h.refused = now
+		}
+		h.lost = 0
+		h.push(false)
+	case ignored:
+	default:
+		h.lost = 0
+		h.push(false)
+		h.countAlike(e)
+	}
+}
+
+func (h *Health) push(bad bool) {
+	slot := &h.ring[h.seen%recent]
+	if *slot {
+		h.bad--
+	}
+	if bad {
+		h.bad++
+	}
+	*slot = bad
+	h.seen++
+}
+
+// countAlike counts the items that fail alike from the first on.
+func (h *Health) countAlike(e *provider.Error) {
+	switch e.Kind {
+	case provider.KindInvalid, provider.KindUnsupportedParam, provider.KindRedirectRefused, provider.KindOther:
+	default:
+		h.mixed = true
+		return
+	}
+	sign := e.Kind.String() + " " + e.Code
+	if h.template != "" && h.template != sign {
+		h.mixed = true
+	}
+	h.template = sign
+	h.alike++
+}
+
+// badTemplate reports that the first items have all failed alike.
+func (h *Health) badTemplate() bool { return !h.mixed && h.alike >= alikeItems }
+
+// Down reports that failures are the route's and not the items': most of the
+// last 20 outcomes, or, where nothing could even be sent, all so far or the
+// last few.
+func (h *Health) Down() bool {
+	return h.bad > recent/2 || h.lost > 0 && (h.lost == h.seen || h.lost >= 3)
+}
+
+// Outage returns since when the route has failed without one success; zero if
+// it is not down.
+func (h *Health) Outage() time.Time {
+	if !h.Down() {
+		return time.Time{}
+	}
+	return h.failing
+}
+
+// pause returns until when a route that is down rests. All failures that come
+// in during a pause share it; each pause after that may be longer.
+func (h *Health) pause(now time.Time, rnd func() float64, p Policy) time.Time {
+	if now.Before(h.until) {
+		return h.until
+	}
+	// Never shorter than half: the one probe after it should have a chance.
+	c := p.ceiling(h.pauses + 1)
+	h.pauses++
+	h.until = now.Add(c/2 + time.Duration(rnd()*float64(c/2)))
+	return h.until
+}
