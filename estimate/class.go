@@ -3,6 +3,7 @@ package estimate
 import (
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // class says to which sets of the splitters' expressions a character belongs.
@@ -15,6 +16,7 @@ const (
 	number                    // \p{N}
 	blank                     // \s
 	newline                   // \r and \n, which are blanks too
+	wide                      // of a byte that begins a longer character, in classTable.ascii
 )
 
 // What the general categories are in those sets.
@@ -28,20 +30,19 @@ const (
 // classTable holds the class of every character, in pages of 256 that are
 // shared where they are equal.
 type classTable struct {
-	ascii [utf8RuneSelf]class
+	ascii [256]class     // of a byte that is a character of its own; none for the rest
 	index [0x1100]uint16 // page of a character, by its code point >> 8
 	pages [][256]class
 }
 
-const utf8RuneSelf = 0x80
-
 // at returns the class of the character at b[i] and its size in bytes. b is
 // valid UTF-8.
-func (t *classTable) at(b []byte, i int) (class, int) {
-	if b[i] < utf8RuneSelf {
-		return t.ascii[b[i]], 1
+func (t *classTable) at(b []byte, i int) (c class, size int) {
+	c, size = t.ascii[b[i]], 1
+	if c == wide {
+		c, size = t.wide(b, i)
 	}
-	return t.wide(b, i)
+	return
 }
 
 func (t *classTable) wide(b []byte, i int) (class, int) {
@@ -88,7 +89,10 @@ var classes = sync.OnceValue(func() *classTable {
 	flat['\r'], flat['\n'] = blank|newline, blank|newline
 
 	t := &classTable{}
-	copy(t.ascii[:], flat)
+	copy(t.ascii[:utf8.RuneSelf], flat)
+	for i := utf8.RuneSelf; i < len(t.ascii); i++ {
+		t.ascii[i] = wide
+	}
 	seen := make(map[[256]class]uint16)
 	for i := range t.index {
 		page := [256]class(flat[i<<8:])

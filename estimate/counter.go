@@ -60,8 +60,8 @@ func (e *encoding) merge(s *scratch, b []byte, from, to int) int {
 	if e.ranks.rank(b, from, to) != none {
 		return 1
 	}
-	if to-from <= len(s.cells) {
-		return e.ranks.mergeShort(s, b, from, to)
+	if tokens, ok := e.ranks.mergeShort(&s.parts, b, from, to); ok {
+		return tokens
 	}
 	return e.ranks.mergeLong(&s.long, b, from, to)
 }
@@ -123,5 +123,9 @@ func (c *Counter) Text(encoding, text string) int {
 	if !utf8.ValidString(text) {
 		return e.count([]byte(string([]rune(text))))
 	}
-	return e.count(unsafe.Slice(unsafe.StringData(text), len(text)))
+	return e.count(bytesOf(text))
 }
+
+// bytesOf returns the bytes of s without copying them; they must not be
+// written.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

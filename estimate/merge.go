@@ -7,56 +7,72 @@ import "slices"
 type scratch struct {
 	cache pieceCache
 
-	cells [64]uint32
-	next  [64]uint8
-	prev  [64]uint8
+	parts shortMerge
+	long  longMerge
+}
 
-	long longMerge
+// shortMerge is the working space for a piece of up to 64 parts.
+type shortMerge struct {
+	cells [64]uint32
+	start [64]uint32 // of a part, in the text
+	next  [64]uint8  // the part that follows; the number of parts at the end
+	prev  [64]uint8
 }
 
 // dead is the least value of a cell without a token: see mergeShort.
 const dead = none << 6
 
-// mergeShort counts the tokens that byte pair merging makes of b[from:to], 3 to
-// 64 bytes: time and again the leftmost of the pairs of neighbours with the
-// lowest rank becomes one part, until no pair is a token.
+// mergeShort counts the tokens that byte pair merging makes of b[from:to]: time
+// and again the leftmost of the pairs of neighbours with the lowest rank
+// becomes one part, until no pair is a token. ok is false for a piece of more
+// than 64 parts.
 //
-// cells[i] holds the rank of the pair that begins at byte i, and below it, in
+// cells[i] holds the rank of the pair that begins with part i, and below it, in
 // six bits, i itself: the least cell is the leftmost of the lowest.
-func (t *rankTable) mergeShort(s *scratch, b []byte, from, to int) int {
-	n := to - from
-	p := b[from:to]
-	cells, next, prev := &s.cells, &s.next, &s.prev
-	for i := 0; i+1 < n; i++ {
-		cells[i&63] = t.pairs[int(p[i])<<8|int(p[i+1])]<<6 | uint32(i)
-		next[i&63] = uint8(i + 1)
-		prev[(i+1)&63] = uint8(i)
-	}
-	next[n-1] = uint8(n)
-	width := (n + 2) &^ 3 // the n-1 cells, filled up to a multiple of four
-	for i := n - 1; i < width; i++ {
-		cells[i&63] = dead
-	}
-	parts := n
-	for {
-		low := leastCell(cells[:width])
-		if low >= dead {
-			return parts
+func (t *rankTable) mergeShort(m *shortMerge, b []byte, from, to int) (tokens int, ok bool) {
+	n := 0
+	for i := from; i < to; n++ {
+		if n == len(m.start) {
+			return 0, false
 		}
-		parts--
+		m.start[n] = uint32(i)
+		m.next[n] = uint8(n + 1)
+		m.prev[n] = uint8(n - 1)
+		i += t.unit(b, i, from, to)
+	}
+	end := func(part int) int { // where a part ends
+		if next := int(m.next[part&63]); next < n {
+			return int(m.start[next&63])
+		}
+		return to
+	}
+	width := (n + 2) &^ 3 // the n-1 cells, filled up to a multiple of four
+	for i := range m.cells[:width] {
+		m.cells[i] = dead
+		if i+1 < n {
+			m.cells[i] = t.rank(b, int(m.start[i]), end(i+1))<<6 | uint32(i)
+		}
+	}
+	for tokens = n; ; tokens-- {
+		low := leastCell(m.cells[:width])
+		if low >= dead {
+			return tokens, true
+		}
 		i := int(low & 63)
-		j := int(next[i])
-		k := int(next[j&63]) // where the merged part ends
-		cells[j&63] = dead
-		next[i] = uint8(k)
-		cells[i] = dead
+		j := int(m.next[i])
+		k := int(m.next[j&63])
+		m.next[i] = uint8(k)
+		m.cells[j&63] = dead
+		m.cells[i] = dead
+		stop := to
 		if k < n {
-			prev[k&63] = uint8(i)
-			cells[i] = t.rank(b, from+i, from+int(next[k&63]))<<6 | uint32(i)
+			m.prev[k&63] = uint8(i)
+			stop = int(m.start[k&63])
+			m.cells[i] = t.rank(b, int(m.start[i]), end(k))<<6 | uint32(i)
 		}
 		if i > 0 {
-			h := int(prev[i])
-			cells[h&63] = t.rank(b, from+h, from+k)<<6 | uint32(h)
+			h := int(m.prev[i]) & 63
+			m.cells[h] = t.rank(b, int(m.start[h]), stop)<<6 | uint32(h)
 		}
 	}
 }
@@ -86,7 +102,6 @@ const keepLong = 1 << 20
 
 func (t *rankTable) mergeLong(m *longMerge, b []byte, from, to int) int {
 	n := to - from
-	p := b[from:to]
 	blocks := (n + 63) / 64
 	leaves := 1
 	for leaves < blocks {
@@ -97,12 +112,16 @@ func (t *rankTable) mergeLong(m *longMerge, b []byte, from, to int) int {
 	m.tree = slices.Grow(m.tree[:0], 2*leaves)[:2*leaves]
 	for i := range m.cells {
 		m.cells[i] = dead | uint32(i&63)
-		if i+1 < n {
-			m.cells[i] = t.pairs[int(p[i])<<8|int(p[i+1])]<<6 | uint32(i&63)
-		}
 	}
-	for i := range m.size {
-		m.size[i] = 1
+	parts, last := 0, -1
+	for i := 0; i < n; parts++ {
+		k := t.unit(b, from+i, from, to)
+		m.size[i], m.size[i+k-1] = uint8(k), uint8(k)
+		if last >= 0 {
+			m.cells[last] = t.rank(b, from+last, from+i+k)<<6 | uint32(last&63)
+		}
+		last = i
+		i += k
 	}
 	for i := range m.tree {
 		m.tree[i] = none << 38
@@ -113,7 +132,6 @@ func (t *rankTable) mergeLong(m *longMerge, b []byte, from, to int) int {
 	for i := leaves - 1; i > 0; i-- {
 		m.tree[i] = min(m.tree[2*i], m.tree[2*i+1])
 	}
-	parts := n
 	for m.tree[1] < none<<38 {
 		parts--
 		i := int(m.tree[1] & (1<<38 - 1))

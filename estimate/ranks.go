@@ -54,17 +54,20 @@ type (
 // rankTable finds the rank of a piece of text. It is read-only once built.
 type rankTable struct {
 	pairs      []uint32 // rank of each two-byte token, by its bytes, big-endian
+	maybe      []uint64 // a bit for each hash that a token of 3 to 16 bytes has
 	short      []shortSlot
 	shortShift int
 	mid        []midSlot
 	midShift   int
 	long       map[string]uint32
+
+	chars, bounds []uint16 // see unit
 }
 
 // loadRanks builds the table of the tokens ranked below limit. Its error is a
 // damaged program: the ranks are part of the binary.
 func loadRanks(name, data, sum string, limit uint32) (*rankTable, error) {
-	if got := sha256.Sum256([]byte(data)); hex.EncodeToString(got[:]) != sum {
+	if got := sha256.Sum256(bytesOf(data)); hex.EncodeToString(got[:]) != sum {
 		return nil, fmt.Errorf("ranks of %s: checksum differs: the program file is damaged", name)
 	}
 	var short, mid, long int
@@ -78,22 +81,38 @@ func loadRanks(name, data, sum string, limit uint32) (*rankTable, error) {
 			short++
 		}
 	}
-	t := &rankTable{pairs: make([]uint32, 1<<16), long: make(map[string]uint32, long)}
+	t := &rankTable{
+		pairs: make([]uint32, 1<<16),
+		maybe: make([]uint64, 1<<(maybeBits-6)),
+		long:  make(map[string]uint32, long),
+	}
 	for i := range t.pairs {
 		t.pairs[i] = none
 	}
-	shortBits, midBits := bits.Len(uint(short+short/2)), bits.Len(uint(mid+mid/2))
+	shortBits, midBits := bits.Len(uint(short+short/4)), bits.Len(uint(mid+mid/4))
 	t.short, t.shortShift = make([]shortSlot, 1<<shortBits), 64-shortBits
 	t.mid, t.midShift = make([]midSlot, 1<<midBits), 64-midBits
+	var wide []ranked
 	for i, rank := 0, uint32(0); i < len(data) && rank < limit; rank++ {
 		n := int(data[i])
-		t.add(data[i+1:i+1+n], rank)
+		token := data[i+1 : i+1+n]
 		i += 1 + n
+		if t.add(token, rank) && n > 1 {
+			wide = append(wide, ranked{token, rank})
+		}
 	}
+	t.findUnits(wide)
 	return t, nil
 }
 
-func (t *rankTable) add(token string, rank uint32) {
+// ranked is a token with its rank.
+type ranked struct {
+	token string
+	rank  uint32
+}
+
+// add enters a token and reports whether it may have bytes that are not ASCII.
+func (t *rankTable) add(token string, rank uint32) (wide bool) {
 	n := len(token)
 	var buf [16]byte
 	copy(buf[:], token)
@@ -103,13 +122,17 @@ func (t *rankTable) add(token string, rank uint32) {
 	case n == 2:
 		t.pairs[int(buf[0])<<8|int(buf[1])] = rank
 	case n <= 8:
-		i := shortHash(lo, n) >> t.shortShift
+		h := shortHash(lo, n)
+		t.maybe[h>>6&(1<<(maybeBits-6)-1)] |= 1 << (h & 63)
+		i := h >> t.shortShift
 		for t.short[i].size != 0 {
 			i = (i + 1) & uint64(len(t.short)-1)
 		}
 		t.short[i] = shortSlot{lo, rank, uint32(n)}
 	case n <= 16:
-		i := midHash(lo, hi, n) >> t.midShift
+		h := midHash(lo, hi, n)
+		t.maybe[h>>6&(1<<(maybeBits-6)-1)] |= 1 << (h & 63)
+		i := h >> t.midShift
 		for t.mid[i].size != 0 {
 			i = (i + 1) & uint64(len(t.mid)-1)
 		}
@@ -117,6 +140,7 @@ func (t *rankTable) add(token string, rank uint32) {
 	default:
 		t.long[token] = rank
 	}
+	return n > 16 || (lo|hi)&0x8080808080808080 != 0
 }
 
 // rank returns the rank of b[from:to], which is at least two bytes long, or
@@ -128,7 +152,11 @@ func (t *rankTable) rank(b []byte, from, to int) uint32 {
 		return t.pairs[int(b[from])<<8|int(b[from+1])]
 	case n <= 8:
 		key := load(b, from, n)
-		for i := shortHash(key, n) >> t.shortShift; ; i = (i + 1) & uint64(len(t.short)-1) {
+		h := shortHash(key, n)
+		if t.maybe[h>>6&(1<<(maybeBits-6)-1)]>>(h&63)&1 == 0 {
+			return none
+		}
+		for i := h >> t.shortShift; ; i = (i + 1) & uint64(len(t.short)-1) {
 			s := &t.short[i]
 			if s.key == key && s.size == uint32(n) {
 				return s.rank
@@ -139,7 +167,11 @@ func (t *rankTable) rank(b []byte, from, to int) uint32 {
 		}
 	case n <= 16:
 		lo, hi := binary.LittleEndian.Uint64(b[from:]), load(b, from+8, n-8)
-		for i := midHash(lo, hi, n) >> t.midShift; ; i = (i + 1) & uint64(len(t.mid)-1) {
+		h := midHash(lo, hi, n)
+		if t.maybe[h>>6&(1<<(maybeBits-6)-1)]>>(h&63)&1 == 0 {
+			return none
+		}
+		for i := h >> t.midShift; ; i = (i + 1) & uint64(len(t.mid)-1) {
 			s := &t.mid[i]
 			if s.lo == lo && s.hi == hi && s.size == uint32(n) {
 				return s.rank
@@ -155,6 +187,10 @@ func (t *rankTable) rank(b []byte, from, to int) uint32 {
 	}
 	return none
 }
+
+// maybeBits is the size of rankTable.maybe, as a power of two: 256 KiB, which
+// stays in a core's own cache where the slots do not.
+const maybeBits = 21
 
 // maxToken is the length of the longest token of any encoding, in bytes.
 const maxToken = 128
@@ -173,10 +209,12 @@ func load(b []byte, from, n int) uint64 {
 }
 
 func shortHash(key uint64, n int) uint64 {
-	return (key ^ uint64(n)<<59) * 0x9E3779B97F4A7C15
+	h := (key ^ uint64(n)<<59) * 0x9E3779B97F4A7C15
+	return h ^ h>>32
 }
 
 func midHash(lo, hi uint64, n int) uint64 {
 	h := (lo ^ uint64(n)<<59) * 0x9E3779B97F4A7C15
-	return (h ^ h>>32 ^ hi) * 0xD6E8FEB86659FD93
+	h = (h ^ h>>32 ^ hi) * 0xD6E8FEB86659FD93
+	return h ^ h>>32
 }
