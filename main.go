@@ -1,4 +1,11 @@
-// Command llmbatch pushes a JSONL file of prompts through an LLM API.
+// Command llmbatch pushes a JSONL file of prompts through an LLM API, as fast
+// as the account's limits allow, and resumes after any stop.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"github.com/llmbatch/llmbatch/cmd"
+)
+
+func main() { os.Exit(cmd.Main(cmd.OSEnv())) }

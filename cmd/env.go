@@ -1,0 +1,36 @@
+// Package cmd is the command line: flags, files, the terminal and the
+// signals. It parses, calls the packages that do the work, and prints.
+package cmd
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Env is everything of the process that commands may touch, so that scripts
+// and the program run the same code.
+type Env struct {
+	Args           []string // without the program's name
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	IsTTY          func() bool // whether Stderr is a terminal
+	Width          func() int  // columns of Stderr's terminal; 0 = not known
+}
+
+// OSEnv is the environment of the process.
+func OSEnv() Env {
+	return Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		IsTTY: func() bool { return term.IsTerminal(int(os.Stderr.Fd())) },
+		Width: func() int {
+			w, _, err := term.GetSize(int(os.Stderr.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
+		},
+	}
+}

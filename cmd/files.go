@@ -1,0 +1,68 @@
+package cmd
+
+import (
+	"encoding/hex"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/input"
+)
+
+// fileOptions name the files of a run.
+type fileOptions struct{ output, errors, checkpoint string }
+
+func (o *fileOptions) flags(fl *pflag.FlagSet) {
+	fl.StringVarP(&o.output, "output", "o", "", "results `file` (default x.results.jsonl beside x.jsonl); - copies each line to stdout as well")
+	fl.StringVar(&o.errors, "errors", "", "errors `file` (default x.errors.jsonl beside the output)")
+	fl.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint `file` (default x.llmbatch.db beside the output)")
+}
+
+// paths derives the names from the input's, as far as no flag gives them.
+func (o *fileOptions) paths(inputName string) runner.Paths {
+	stem := inputName
+	for again := true; again; {
+		again = false
+		for _, ext := range []string{".jsonl", ".ndjson", ".json", ".gz", ".zst"} {
+			if s, ok := strings.CutSuffix(stem, ext); ok && filepath.Base(s) != "" && !strings.HasSuffix(s, string(filepath.Separator)) && s != "" {
+				stem, again = s, true
+			}
+		}
+	}
+	p := runner.Paths{Input: inputName, Output: stem + ".results.jsonl"}
+	if o.output != "" && o.output != "-" {
+		p.Output = o.output
+		stem = filepath.Join(filepath.Dir(o.output), filepath.Base(stem))
+	}
+	p.Errors, p.Checkpoint = stem+".errors.jsonl", stem+".llmbatch.db"
+	p.Superseded = strings.TrimSuffix(strings.TrimSuffix(p.Output, ".jsonl"), ".results") + ".superseded.jsonl"
+	if o.errors != "" {
+		p.Errors = o.errors
+	}
+	if o.checkpoint != "" {
+		p.Checkpoint = o.checkpoint
+	}
+	return p
+}
+
+// openInput opens the input and names the files that go with it. Standard
+// input is spooled first, since its name comes from its content.
+func openInput(env Env, o *fileOptions, arg string, maxLine int) (*input.File, runner.Paths, error) {
+	dir := "."
+	if arg != "-" {
+		dir = filepath.Dir(o.paths(arg).Output)
+	} else if o.output != "" && o.output != "-" {
+		dir = filepath.Dir(o.output)
+	}
+	f, err := input.Open(arg, env.Stdin, dir)
+	if err != nil {
+		return nil, runner.Paths{}, usagef("", "input: %s", err)
+	}
+	if arg != "-" {
+		return f, o.paths(arg), nil
+	}
+	sha := f.SHA()
+	return f, o.paths(filepath.Join(dir, "stdin-"+hex.EncodeToString(sha[:6])+".jsonl")), nil
+}

@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs one command line and returns the exit status.
+func Main(env Env) int {
+	ctx, stop := signals(env)
+	defer stop()
+	root := newRoot(env)
+	root.SetArgs(env.Args)
+	err := root.ExecuteContext(ctx)
+	var told statusError
+	if err != nil && !errors.As(err, &told) && isFlagError(err) {
+		err = usagef("llmbatch --help, or --help after a command, lists the flags", "%s", err)
+	}
+	return explain(env.Stderr, err)
+}
+
+// isFlagError tells cobra's own complaints, which have no type.
+func isFlagError(err error) bool {
+	for _, start := range []string{"unknown ", "invalid argument", "flag needs", "accepts ", "required flag", "requires ", "bad flag"} {
+		if strings.HasPrefix(err.Error(), start) {
+			return true
+		}
+	}
+	return false
+}
+
+func newRoot(env Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "llmbatch",
+		Short: "Push a JSONL file of prompts through an LLM API",
+		Long: `llmbatch sends every prompt of a JSONL file to an LLM API, as fast as the
+account's limits allow, without exceeding them, without paying twice and
+without losing a paid answer. It can be stopped at any moment: the same
+command goes on where it was.`,
+		Example: `  llmbatch run testdata/tickets.jsonl --provider mock
+  llmbatch run prompts.jsonl --model gpt-4o-mini --rpm 500 --tpm 200000
+  llmbatch status prompts.jsonl
+  llmbatch results prompts.jsonl --format text`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.AddCommand(newRun(env), newStatus(env), newResults(env), newMock(env), newVersion(env))
+	return root
+}
+
+func newVersion(env Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Print build information",
+		Example: "  llmbatch version\n  llmbatch version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			v := build()
+			if asJSON {
+				return printJSON(env.Stdout, v)
+			}
+			c.Printf("llmbatch %s (%s, %s)\n", v.Version, v.Revision, v.Go)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+type buildInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Go       string `json:"go"`
+}
+
+func build() buildInfo {
+	v := buildInfo{Version: "(devel)", Revision: "unknown revision", Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Revision = s.Value
+		}
+	}
+	return v
+}
+
+// withSignal is the cause of a context that a signal ended.
+type withSignal struct{ signal int }
+
+func (withSignal) Error() string { return "interrupted" }
+
+func signalOf(ctx context.Context) int {
+	var s withSignal
+	if errors.As(context.Cause(ctx), &s) {
+		return s.signal
+	}
+	return 2
+}

@@ -1,0 +1,253 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/input"
+)
+
+// runOptions are the flags of run that belong to no group of their own.
+type runOptions struct {
+	job    jobOptions
+	pace   paceOptions
+	retry  retryOptions
+	target targetOptions
+	files  fileOptions
+
+	limit       int
+	dedupe      bool
+	skipInvalid bool
+	retryFailed string
+	restart     bool
+	onChanged   string
+	onUnknown   string
+	maxCost     string
+	priceIn     string
+	priceOut    string
+	deadline    time.Duration
+	grace       time.Duration
+	json        bool
+	noProgress  bool
+}
+
+func newRun(env Env) *cobra.Command {
+	o := &runOptions{}
+	c := &cobra.Command{
+		Use:   "run INPUT",
+		Short: "Send every operation of INPUT that has not finished",
+		Long: `Run sends every line of INPUT (JSONL; gzip and zstd are read as such; - is
+standard input) that has not finished yet, and appends each answer to
+x.results.jsonl beside x.jsonl; failures go to x.errors.jsonl. Stopped at any
+moment, the same command goes on where it was and pays for nothing twice.
+
+A line is an OpenAI batch line, a plain line with prompt or messages, or a raw
+request body. The whole file is checked before the first call.
+
+` + exitHelp,
+		Example: `  llmbatch run testdata/tickets.jsonl --provider mock
+  llmbatch run prompts.jsonl --model gpt-4o-mini --rpm 500 --tpm 200000
+  llmbatch run prompts.jsonl --provider openai-compatible --base-url http://127.0.0.1:8000/v1 --model qwen
+  zcat prompts.jsonl.gz | llmbatch run - --model gpt-4o-mini --limit 20`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.RunE = func(c *cobra.Command, args []string) error { return runBatch(c, env, o, args[0]) }
+	fl := c.Flags()
+	o.target.flags(fl)
+	o.job.flags(fl)
+	o.pace.flags(fl)
+	o.retry.flags(fl)
+	o.files.flags(fl)
+	fl.IntVar(&o.limit, "limit", 0, "only the first `N` operations; the full run later simply goes on")
+	fl.BoolVar(&o.dedupe, "dedupe", false, "one call for lines whose request is the same")
+	fl.BoolVar(&o.skipInvalid, "skip-invalid", false, "run the good lines; invalid ones go to the errors file")
+	fl.StringVar(&o.retryFailed, "retry-failed", "", "put dead letters back: all, or those of the named `classes` (comma-separated)")
+	fl.Lookup("retry-failed").NoOptDefVal = "all"
+	fl.BoolVar(&o.restart, "restart", false, "move the files of earlier runs aside and start over")
+	fl.StringVar(&o.onChanged, "on-changed", "", "when settings changed: `rerun|keep` finished operations (default: refuse)")
+	fl.StringVar(&o.onUnknown, "on-unknown", "retry", "calls whose outcome is unknown: `retry|hold`")
+	fl.StringVar(&o.maxCost, "max-cost", "", "stop before the call that could pass this `amount`; needs the prices")
+	fl.StringVar(&o.priceIn, "price-input", "", "`price` of a million input tokens")
+	fl.StringVar(&o.priceOut, "price-output", "", "`price` of a million output tokens")
+	fl.DurationVar(&o.deadline, "deadline", 0, "stop sending after this `time`; 0 = never")
+	fl.DurationVar(&o.grace, "grace", time.Minute, "`time` that calls in flight get at the first Ctrl-C")
+	fl.BoolVar(&o.json, "json", false, "end with one JSON object on stdout")
+	fl.BoolVar(&o.noProgress, "no-progress", false, "no bar; plain lines on stderr")
+	return c
+}
+
+// runBatch turns flags into a runner.Config, runs it and tells how it ended.
+func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
+	file, paths, err := openInput(env, &o.files, arg, o.job.maxLineBytes)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	cfg, err := o.config(c, env, file, paths)
+	if err != nil {
+		return err
+	}
+	if o.restart {
+		if err := setAside(env.Stderr, paths); err != nil {
+			return err
+		}
+	}
+	show := newProgress(env, o.noProgress)
+	cfg.Notice, cfg.Progress = show.notice, show.update
+	stdout := env.Stdout
+	if o.files.output == "-" {
+		cfg.Tee, stdout = env.Stdout, env.Stderr
+	}
+	if arg == "-" {
+		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), file.Path()))
+	}
+	sum, err := runner.Run(c.Context(), cfg)
+	show.close()
+	if sum == nil {
+		return err
+	}
+	return finishRun(c.Context(), env, o, stdout, file, sum, err)
+}
+
+// finishRun prints the summary and maps the end to an exit status.
+func finishRun(ctx context.Context, env Env, o *runOptions, stdout io.Writer, file *input.File, sum *runner.Summary, err error) error {
+	sum.Exit = statusOf(ctx, sum, err)
+	printSummary(env.Stderr, sum)
+	if o.json {
+		if err := printJSON(stdout, sum); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		explain(env.Stderr, err)
+	}
+	if sum.Exit == exitOK {
+		if err := file.RemoveSpool(); err != nil {
+			return err
+		}
+	}
+	return statusError{sum.Exit}
+}
+
+func statusOf(ctx context.Context, sum *runner.Summary, err error) int {
+	switch {
+	case errors.Is(err, input.ErrChanged):
+		return exitUsage
+	case err != nil:
+		return exitInternal
+	case sum.Stop != nil:
+		switch sum.Stop.Kind {
+		case runner.StopProvider:
+			return exitProvider
+		case runner.StopBound:
+			return exitBound
+		case runner.StopInterrupted:
+			return exitInterrupt + signalOf(ctx)
+		default:
+			return exitInternal
+		}
+	case sum.Failed > 0 || sum.Unknown > 0:
+		return exitPartial
+	case sum.Pending > 0:
+		return exitInternal
+	default:
+		return exitOK
+	}
+}
+
+// config builds what the runner needs; every mistake in a flag is found here.
+func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths runner.Paths) (*runner.Config, error) {
+	cfg := &runner.Config{
+		Settings: &input.Settings{},
+		Input:    file, Paths: paths, Counter: estimate.NewCounter(),
+		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Deadline: o.deadline, Grace: o.grace,
+	}
+	if o.retryFailed != "" {
+		cfg.RetryFailed = strings.Split(o.retryFailed, ",")
+	}
+	switch o.onChanged {
+	case "":
+	case "rerun":
+		cfg.Changed = runner.Rerun
+	case "keep":
+		cfg.Changed = runner.Keep
+	default:
+		return nil, usagef("", "--on-changed %q: want rerun or keep", o.onChanged)
+	}
+	switch o.onUnknown {
+	case "retry":
+	case "hold":
+		cfg.Policy.HoldUnknown = true
+	default:
+		return nil, usagef("", "--on-unknown %q: want retry or hold", o.onUnknown)
+	}
+	if o.limit < 0 {
+		return nil, usagef("", "--limit %d: want 0 or more", o.limit)
+	}
+	if err := o.money(cfg); err != nil {
+		return nil, err
+	}
+	if err := o.target.apply(c, env, o, cfg); err != nil {
+		return nil, err
+	}
+	if err := o.job.apply(cfg); err != nil {
+		return nil, err
+	}
+	if err := o.retry.apply(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, o.pace.apply(c, cfg)
+}
+
+func (o *runOptions) money(cfg *runner.Config) (err error) {
+	if (o.priceIn == "") != (o.priceOut == "") {
+		return usagef("", "--price-input and --price-output belong together")
+	}
+	if o.priceIn != "" {
+		cfg.Price.Known = true
+		if cfg.Price.Input, err = runner.ParsePrice(o.priceIn); err != nil {
+			return usagef("", "--price-input: %s", err)
+		}
+		if cfg.Price.Output, err = runner.ParsePrice(o.priceOut); err != nil {
+			return usagef("", "--price-output: %s", err)
+		}
+	}
+	if o.maxCost == "" {
+		return nil
+	}
+	if !cfg.Price.Known {
+		return usagef("give --price-input and --price-output, per million tokens", "--max-cost needs the prices of the model")
+	}
+	if cfg.MaxCost, err = runner.ParseMoney(o.maxCost); err != nil || cfg.MaxCost == 0 {
+		return usagef("", "--max-cost %q: want an amount above 0", o.maxCost)
+	}
+	return nil
+}
+
+// setAside moves the files of earlier runs out of the way of a new one.
+func setAside(w io.Writer, p runner.Paths) error {
+	stamp := time.Now().UTC().Format("20060102-150405")
+	for _, path := range []string{p.Output, p.Errors, p.Checkpoint, p.Superseded} {
+		ext := filepath.Ext(path)
+		aside := strings.TrimSuffix(path, ext) + "." + stamp + ext
+		err := os.Rename(path, aside)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("move aside: %w", err)
+		}
+		fmt.Fprintf(w, "llmbatch: %s is kept as %s\n", path, aside)
+	}
+	return nil
+}

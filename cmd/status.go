@@ -1,0 +1,157 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+)
+
+// standing is what a checkpoint holds, or what the run that holds it has
+// published.
+type standing struct {
+	Input      string         `json:"input"`
+	Checkpoint string         `json:"checkpoint"`
+	Running    int            `json:"running_pid,omitempty"` // process of the run that holds the checkpoint
+	Counts     map[string]int `json:"counts"`                // operations by state; pending ones have no row and are counted by a run alone
+	Classes    map[string]int `json:"classes"`               // dead letters by class
+	Unknown    []string       `json:"possibly_billed_twice,omitempty"`
+	Unknowns   int            `json:"unknown_calls"`
+	InputTok   int64          `json:"input_tokens"`
+	Output     int64          `json:"output_tokens"`
+	Cached     int64          `json:"cached_tokens"`
+	Reasoning  int64          `json:"reasoning_tokens"`
+	First      time.Time      `json:"first,omitzero"`
+	Last       time.Time      `json:"last,omitzero"`
+	Updated    time.Time      `json:"updated,omitzero"` // of the published snapshot
+	Waiting    string         `json:"waiting,omitempty"`
+}
+
+func newStatus(env Env) *cobra.Command {
+	var files fileOptions
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status INPUT",
+		Short: "Show what the checkpoint of INPUT holds",
+		Long: `Status counts the operations by state and error class, and lists the calls
+whose outcome is unknown. It works while a run goes on: it then shows what the
+run published within the last second.`,
+		Example: "  llmbatch status prompts.jsonl\n  llmbatch status prompts.jsonl --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			st, err := readStanding(files.paths(args[0]).Checkpoint)
+			if err != nil {
+				return err
+			}
+			st.Input = args[0]
+			if asJSON {
+				return printJSON(env.Stdout, st)
+			}
+			return st.print(env.Stdout)
+		},
+	}
+	fl := c.Flags()
+	files.flags(fl)
+	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// readStanding adds up the rows, or takes the snapshot while a run holds them.
+func readStanding(path string) (*standing, error) {
+	store, err := checkpoint.OpenReadOnly(path)
+	switch {
+	case errors.Is(err, checkpoint.ErrLocked):
+		snap, err := checkpoint.ReadSnapshot(path)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint %s is in use, and its run has published nothing yet: %w", path, err)
+		}
+		return &standing{
+			Checkpoint: path, Running: snap.PID, Counts: snap.Counts, Classes: snap.Classes,
+			InputTok: snap.InputTokens, Output: snap.OutputTokens, Cached: snap.CachedTokens, Reasoning: snap.ReasoningTokens,
+			First: snap.FirstSent, Last: snap.LastFinished, Updated: snap.Updated, Waiting: snap.Waiting,
+		}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
+	case err != nil:
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	defer store.Close()
+	st := &standing{Checkpoint: path, Counts: map[string]int{}, Classes: map[string]int{}}
+	if err := store.All(func(op *checkpoint.Operation) error { st.add(op); return nil }); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	return st, nil
+}
+
+// maxUnknown bounds the operation IDs that are listed.
+const maxUnknown = 100
+
+func (st *standing) add(op *checkpoint.Operation) {
+	st.Counts[op.Status.String()]++
+	if op.Status == checkpoint.DeadLetter {
+		st.Classes[op.Class]++
+	}
+	st.InputTok += op.Usage.Input
+	st.Output += op.Usage.Output
+	st.Cached += op.Usage.Cached
+	st.Reasoning += op.Usage.Reasoning
+	unknown := op.Status == checkpoint.InFlight
+	for _, a := range op.Attempts {
+		unknown = unknown || a.Class == "unknown"
+		if st.First.IsZero() || a.At.Before(st.First) {
+			st.First = a.At
+		}
+	}
+	if op.Finished.After(st.Last) {
+		st.Last = op.Finished
+	}
+	if !unknown {
+		return
+	}
+	st.Unknowns++
+	if len(st.Unknown) < maxUnknown {
+		st.Unknown = append(st.Unknown, op.ID)
+	}
+}
+
+func (st *standing) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name string, value any) { fmt.Fprintf(t, "%s\t%v\n", name, value) }
+	row("checkpoint", clean(st.Checkpoint))
+	if st.Running > 0 {
+		row("running", fmt.Sprintf("process %d, as of %s", st.Running, st.Updated.Local().Format(time.TimeOnly)))
+	}
+	for _, s := range []checkpoint.Status{checkpoint.Completed, checkpoint.DeadLetter, checkpoint.InFlight, checkpoint.Delayed, checkpoint.Unknown, checkpoint.Pending} {
+		if n := st.Counts[s.String()]; n > 0 || s == checkpoint.Completed {
+			row(s.String(), grouped(int64(n)))
+		}
+	}
+	classes := make([]string, 0, len(st.Classes))
+	for c := range st.Classes {
+		classes = append(classes, c)
+	}
+	slices.Sort(classes)
+	for _, c := range classes {
+		row("  "+clean(c), grouped(int64(st.Classes[c])))
+	}
+	if st.Unknowns > 0 {
+		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), clean(strings.Join(st.Unknown[:min(10, len(st.Unknown))], ", "))))
+	}
+	row("tokens", fmt.Sprintf("%s in (%s cached), %s out (%s reasoning)", grouped(st.InputTok), grouped(st.Cached), grouped(st.Output), grouped(st.Reasoning)))
+	if !st.First.IsZero() && !st.Last.IsZero() {
+		row("from", st.First.Local().Format(time.DateTime))
+		row("to", st.Last.Local().Format(time.DateTime))
+	}
+	if st.Waiting != "" {
+		row("limited by", clean(st.Waiting))
+	}
+	return t.Flush()
+}

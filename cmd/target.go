@@ -1,0 +1,225 @@
+package cmd
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/fake"
+	"github.com/llmbatch/llmbatch/runner/provider/openai"
+)
+
+// targetOptions say where the calls go.
+type targetOptions struct {
+	provider, baseURL, keyEnv, keyFile, caFile string
+	headers                                    []string
+	timeout                                    time.Duration
+	allowPlain                                 bool
+}
+
+func (o *targetOptions) flags(fl *pflag.FlagSet) {
+	fl.StringVar(&o.provider, "provider", "openai", "`name`: "+strings.Join(providerNames(), ", "))
+	fl.StringVar(&o.baseURL, "base-url", "", "`URL` of the API, up to and with its version (…/v1)")
+	fl.StringVar(&o.keyEnv, "api-key-env", "", "`name` of the variable that holds the key")
+	fl.StringVar(&o.keyFile, "api-key-file", "", "`file` that holds the key; - is standard input")
+	fl.StringArrayVar(&o.headers, "header", nil, "`K:V` sent with each request; may be given again")
+	fl.DurationVar(&o.timeout, "timeout", 15*time.Minute, "longest `time` of one call")
+	fl.BoolVar(&o.allowPlain, "allow-plain-http", false, "allow http:// to another machine")
+	fl.StringVar(&o.caFile, "ca-file", "", "PEM `file` of certificate authorities to trust instead of the system's")
+}
+
+const mockName = "mock"
+
+func providerNames() []string {
+	var names []string
+	for _, p := range provider.Profiles() {
+		names = append(names, p.Name)
+	}
+	return append(names, mockName)
+}
+
+// apply finds the profile, the base URL and the key, and makes the client.
+func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *runner.Config) error {
+	if o.provider == mockName {
+		return o.applyMock(c, cfg)
+	}
+	p, ok := provider.Lookup(o.provider)
+	if !ok {
+		return usagef("one of: "+strings.Join(providerNames(), ", "), "no provider %q is known", o.provider)
+	}
+	cfg.Profile = p
+	base, fromEnv := p.Base(env.Getenv)
+	if o.baseURL != "" {
+		base, fromEnv = o.baseURL, false
+	}
+	if base == "" {
+		return usagef("for example --base-url http://127.0.0.1:8000/v1", "--provider %s needs --base-url", o.provider)
+	}
+	base = strings.TrimRight(base, "/")
+	u, err := provider.CheckBaseURL(base, o.allowPlain)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, provider.ErrPlainHTTP) {
+			hint = "--allow-plain-http allows it: prompts and key are then readable on the way"
+		}
+		return usagef(hint, "base URL: %s", err)
+	}
+	key, err := o.key(env, p, fromEnv && !sameHost(base, p.BaseURL))
+	if err != nil {
+		return err
+	}
+	header, err := o.header()
+	if err != nil {
+		return err
+	}
+	roots, err := o.roots()
+	if err != nil {
+		return err
+	}
+	if cfg.Limits.Concurrency = all.pace.concurrency; cfg.Limits.Concurrency == 0 {
+		cfg.Limits.Concurrency = p.Concurrency
+	}
+	cfg.BaseURL = base
+	cfg.Settings.OutputCap = capFor(p)
+	cfg.Client, err = openai.New(openai.Options{
+		Profile: p, BaseURL: base, AllowPlain: o.allowPlain, Key: key, Headers: header,
+		Version: versionOf(p, env.Getenv),
+		Transport: provider.NewTransport(provider.TransportOptions{
+			Timeouts: provider.Timeouts{Total: o.timeout, Headers: min(o.timeout, 10*time.Minute)}, Concurrency: cfg.Limits.Concurrency, RootCAs: roots,
+		}),
+	})
+	if err != nil {
+		return usagef("", "%s", err)
+	}
+	fmt.Fprintf(env.Stderr, "llmbatch: calls go to %s (%s)\n", clean(u.Host), p.Name)
+	return nil
+}
+
+// applyMock puts the mock provider into this process: no network, no key.
+func (o *targetOptions) applyMock(c *cobra.Command, cfg *runner.Config) error {
+	for _, name := range []string{"base-url", "api-key-env", "api-key-file", "ca-file"} {
+		if c.Flags().Changed(name) {
+			return usagef("llmbatch mock serves one as a process of its own, for --provider openai-compatible", "--%s does not apply to --provider mock, which is inside this process", name)
+		}
+	}
+	header, err := o.header()
+	if err != nil {
+		return err
+	}
+	srv := fake.New(fake.Config{Latency: 300 * time.Millisecond, LatencyJitter: 100 * time.Millisecond, Count: countWith(estimate.NewCounter())})
+	cfg.Profile = provider.Profile{Name: mockName, KeyFree: true, AuthHeader: "Authorization", Accounting: "sum"}
+	cfg.BaseURL = "http://127.0.0.1/v1"
+	cfg.Settings.OutputCap = capFor(cfg.Profile)
+	cfg.Client, err = openai.New(openai.Options{
+		Profile: cfg.Profile, BaseURL: cfg.BaseURL, Headers: header,
+		Transport: provider.NewTransport(provider.TransportOptions{
+			Timeouts: provider.Timeouts{Total: o.timeout}, RoundTripper: &fake.Transport{Server: srv},
+		}),
+	})
+	if err != nil {
+		return usagef("", "%s", err)
+	}
+	return nil
+}
+
+func capFor(p provider.Profile) func(string) string {
+	return func(model string) string { return p.CapParam("/chat/completions", model) }
+}
+
+func versionOf(p provider.Profile, getenv func(string) string) string {
+	if p.VersionEnv == "" {
+		return ""
+	}
+	return getenv(p.VersionEnv)
+}
+
+// key finds the API key. One from the provider's own variable goes to the
+// provider's host or to a base URL named on the command line, nowhere else.
+func (o *targetOptions) key(env Env, p provider.Profile, elsewhere bool) (key provider.Secret, err error) {
+	switch {
+	case o.keyFile != "" && o.keyEnv != "":
+		return key, usagef("", "--api-key-file and --api-key-env exclude each other")
+	case o.keyFile == "-":
+		if key, err = provider.ReadSecret(env.Stdin); err != nil {
+			return key, usagef("", "--api-key-file: %s", err)
+		}
+		return key, nil
+	case o.keyFile != "":
+		key, warning, err := provider.ReadSecretFile(o.keyFile)
+		if err != nil {
+			return key, usagef("", "--api-key-file: %s", err)
+		}
+		if warning != "" {
+			fmt.Fprintf(env.Stderr, "llmbatch: %s\n", clean(warning))
+		}
+		return key, nil
+	}
+	names := p.KeyEnv
+	if o.keyEnv != "" {
+		names = []string{o.keyEnv}
+	}
+	for _, name := range names {
+		v := env.Getenv(name)
+		if strings.TrimSpace(v) == "" {
+			continue
+		}
+		if elsewhere && o.keyEnv == "" {
+			return key, usagef("name the URL with --base-url, or the variable with --api-key-env", "%s points to another host than the provider's; the key in %s is not sent there", p.BaseEnv, name)
+		}
+		if key, err = provider.NewSecret(v); err != nil {
+			return key, usagef("", "%s: %s", name, err)
+		}
+		return key, nil
+	}
+	if o.keyEnv != "" || !p.KeyFree {
+		return key, usagef("set it, or name a file with --api-key-file", "no key: %s is not set", strings.Join(names, " or "))
+	}
+	return key, nil
+}
+
+func sameHost(a, b string) bool {
+	ua, err := url.Parse(a)
+	if err != nil {
+		return false
+	}
+	ub, err := url.Parse(b)
+	return err == nil && ua.Host == ub.Host
+}
+
+func (o *targetOptions) header() (http.Header, error) {
+	h := http.Header{}
+	for _, kv := range o.headers {
+		k, v, ok := strings.Cut(kv, ":")
+		if !ok || strings.TrimSpace(k) == "" {
+			return nil, usagef("for example --header 'X-Title: tickets'", "--header %q: want K:V", k)
+		}
+		h.Add(strings.TrimSpace(k), strings.TrimSpace(v))
+	}
+	return h, nil
+}
+
+func (o *targetOptions) roots() (*x509.CertPool, error) {
+	if o.caFile == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(o.caFile)
+	if err != nil {
+		return nil, usagef("", "--ca-file: %s", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usagef("", "--ca-file %s holds no certificate in PEM form", o.caFile)
+	}
+	return pool, nil
+}

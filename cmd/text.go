@@ -1,0 +1,67 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/llmbatch/llmbatch/runner/input"
+)
+
+// clean makes text from servers, inputs and file names harmless on a
+// terminal: control and direction-changing characters are written as escapes.
+func clean(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x061c || r >= 0x200e && r <= 0x200f ||
+			r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfeff:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// printProblems lists the faults of an input, a line each.
+func printProblems(w io.Writer, r *input.Report) {
+	for _, p := range r.Problems {
+		at := fmt.Sprintf("line %d", p.Line)
+		if p.Column > 0 {
+			at += fmt.Sprintf(", column %d", p.Column)
+		}
+		fmt.Fprintf(w, "%s: %s\n", at, clean(p.Msg))
+	}
+	if r.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", r.More)
+	}
+	printError(w, fmt.Sprintf("%d of %d lines are invalid; nothing was sent", r.Invalid, r.Invalid+r.Operations),
+		"mend them, or run the good lines with --skip-invalid")
+}
+
+// count writes a number with its noun: 1 call, 2 calls.
+func count[T int | int64](n T, noun string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%s %ss", grouped(int64(n)), noun)
+}
+
+// grouped writes a number with commas between its thousands.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

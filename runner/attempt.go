@@ -1,0 +1,158 @@
+package runner
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/result"
+)
+
+// attempt carries out one granted call: record, send, write, commit, in this
+// order. It is the only place that touches an operation's row while the
+// operation is under way, and it ends with one eventStored or eventFatal.
+func (r *run) attempt(ctx context.Context, j *job) {
+	defer r.attempts.Done()
+	n := len(j.op.Attempts)
+	j.op.Status = checkpoint.InFlight
+	j.op.NotBefore = time.Time{}
+	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
+		At: j.granted, Provider: r.Profile.Name, Model: j.rec.Model, Sent: true,
+		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
+	})
+	// The row must be on disk before the first byte leaves: after a crash, an
+	// operation without a row was never sent, and one with a row may have been.
+	if err := r.book.store.Put(&j.op); err != nil {
+		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
+		return
+	}
+	resp, err := r.Client.Do(ctx, provider.Request{
+		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key,
+		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
+	})
+	mine := &j.op.Attempts[n]
+	if err != nil {
+		perr := asProviderError(err)
+		mine.StatusCode, mine.Class, mine.RequestID, mine.Sent = perr.StatusCode, perr.Kind.String(), perr.RequestID, perr.Sent
+		if perr.Unknown() {
+			mine.Class = classUnknown
+		}
+		if !perr.SentAt.IsZero() {
+			mine.At = perr.SentAt
+		}
+		reply := make(chan verdict, 1)
+		r.events <- event{kind: eventFailed, job: j, attempt: n, at: time.Now(), err: perr, reply: reply}
+		r.settle(j, <-reply)
+		return
+	}
+	mine.StatusCode, mine.RequestID, mine.At = resp.StatusCode, resp.RequestID, resp.SentAt
+	r.events <- event{kind: eventAnswered, job: j, attempt: n, at: resp.Done, resp: resp}
+	r.complete(j, resp)
+}
+
+// complete makes an answer durable: the line first, synced, then the row that
+// points to it. A crash between the two leaves a line that the next start
+// adopts.
+func (r *run) complete(j *job, resp *provider.Response) {
+	j.op.RequestID, j.op.Finish = resp.RequestID, resp.Finish
+	j.op.Usage = checkpoint.Usage{Input: resp.Usage.Input, Output: resp.Usage.Output, Cached: resp.Usage.Cached, Reasoning: resp.Usage.Reasoning, Known: resp.Usage.Known}
+	j.op.LatencyMS = resp.Done.Sub(resp.SentAt).Milliseconds()
+	line := r.line(j)
+	line.Response = &result.Response{StatusCode: resp.StatusCode, RequestID: resp.RequestID, Body: resp.Body}
+	r.finish(j, checkpoint.Completed, line)
+}
+
+// settle stores what the dispatcher decided on a failed attempt.
+func (r *run) settle(j *job, v verdict) {
+	if v.status == checkpoint.DeadLetter {
+		r.bury(j, v.dead)
+		return
+	}
+	j.op.Status, j.op.NotBefore = v.status, v.notBefore
+	if err := r.book.store.Put(&j.op); err != nil {
+		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
+		return
+	}
+	r.events <- event{kind: eventStored, job: j, stored: v}
+}
+
+// bury writes a dead letter: to the errors file first, then its row.
+func (r *run) bury(j *job, d deadLetter) {
+	j.op.Class = d.class
+	line := r.line(j)
+	line.Error = &result.Error{Code: d.code, Message: d.msg}
+	if d.status > 0 {
+		line.Response = &result.Response{StatusCode: d.status, RequestID: j.op.RequestID, Body: d.body}
+	}
+	r.finish(j, checkpoint.DeadLetter, line)
+}
+
+// finish appends the line of a finished operation and commits its row.
+func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
+	w := r.book.out
+	if status == checkpoint.DeadLetter {
+		w = r.book.errs
+	}
+	raw := line.Encode()
+	at, err := w.Append(raw)
+	if err != nil {
+		r.fatal(j, fmt.Errorf("write result of operation %s: %w", j.op.ID, err))
+		return
+	}
+	j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
+	if err := r.book.store.Put(&j.op); err != nil {
+		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
+		return
+	}
+	if r.Tee != nil && status == checkpoint.Completed {
+		if err := r.tee(raw); err != nil {
+			r.fatal(j, err)
+			return
+		}
+	}
+	r.events <- event{kind: eventStored, job: j, stored: verdict{status: status}}
+}
+
+// line is what both kinds of finished operations tell of themselves.
+func (r *run) line(j *job) *result.Line {
+	return &result.Line{
+		ID: "llmbatch_" + j.op.Key, CustomID: j.rec.CustomID,
+		LLM: result.Meta{
+			Op: j.op.ID, Digest: hex.EncodeToString(j.op.Digest[:]), Key: j.op.Key, Line: j.rec.Line, Sum: fmt.Sprintf("%016x", j.op.Sum),
+			Provider: r.Profile.Name, Model: j.rec.Model, Attempts: len(j.op.Attempts), Finish: j.op.Finish, Class: j.op.Class,
+			Usage: result.Usage{
+				InputTokens: j.op.Usage.Input, OutputTokens: j.op.Usage.Output,
+				CachedTokens: j.op.Usage.Cached, ReasoningTokens: j.op.Usage.Reasoning,
+			},
+			LatencyMS: j.op.LatencyMS, Metadata: j.rec.Metadata, Incarnation: j.op.Incarnation, Run: r.book.meta.Salt, CopyOf: j.op.CopyOf,
+		},
+	}
+}
+
+// tee copies a line to the reader of standard output, whole lines at a time.
+func (r *run) tee(raw []byte) error {
+	r.teeMu.Lock()
+	defer r.teeMu.Unlock()
+	if _, err := r.Tee.Write(append(raw, '\n')); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+func (r *run) fatal(j *job, err error) {
+	r.events <- event{kind: eventFatal, job: j, fatal: err}
+}
+
+// asProviderError gives every failure of a client its typed form; one that is
+// not typed is a defect of the client and ends the operation, not the run.
+func asProviderError(err error) *provider.Error {
+	var perr *provider.Error
+	if errors.As(err, &perr) {
+		return perr
+	}
+	return &provider.Error{Kind: provider.KindOther, Message: err.Error(), Err: err}
+}

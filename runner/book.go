@@ -1,0 +1,184 @@
+package runner
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/result"
+)
+
+// book is the durable side of a run: the checkpoint, the output and the
+// errors file, and what they say of each line of the input. The dispatcher's
+// goroutine owns it after open; store, out and errs are safe for attempts.
+type book struct {
+	store *checkpoint.Store
+	out   *result.Writer
+	errs  *result.Writer
+	meta  checkpoint.Meta
+
+	index   *input.Index
+	row     []uint32          // for each entry the sequence number of its row; 0 = none
+	removed map[string]uint64 // rows whose line is no longer in the input
+	fresh   bool              // the checkpoint was made by this start
+}
+
+// openBook takes the locks and opens, or rebuilds, the checkpoint.
+func openBook(c *Config, index *input.Index, settings map[string]string) (*book, error) {
+	if err := checkOutputs(c); err != nil {
+		return nil, err
+	}
+	b := &book{index: index, row: make([]uint32, index.Len()), removed: map[string]uint64{}}
+	err := b.openStore(c, settings)
+	if err == nil {
+		err = b.openFiles(c)
+	}
+	if err == nil && !b.fresh {
+		err = b.compare(c, settings)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// checkOutputs refuses file names that would destroy something.
+func checkOutputs(c *Config) error {
+	in, err := os.Stat(c.Input.Path())
+	if err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
+	for _, p := range []string{c.Paths.Output, c.Paths.Errors, c.Paths.Checkpoint} {
+		if fi, err := os.Stat(p); err == nil && os.SameFile(in, fi) {
+			return usage("name another file with --output", "%s is the input itself", p)
+		}
+	}
+	dir := filepath.Dir(c.Paths.Output)
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return usage("make the folder, or choose another place with --output", "folder %s does not exist", dir)
+	}
+	probe, err := os.CreateTemp(dir, ".llmbatch-*")
+	if err != nil {
+		return &Error{Fault: FaultUsage, Msg: "cannot write in " + dir, Hint: "choose another place with --output", Err: errors.Unwrap(err)}
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
+}
+
+// openStore opens the checkpoint. One that is missing or damaged is made anew,
+// to be filled from the output and errors files; a damaged one is kept aside.
+func (b *book) openStore(c *Config, settings map[string]string) (err error) {
+	path := c.Paths.Checkpoint
+	b.store, err = checkpoint.Open(path, checkpoint.Options{})
+	switch {
+	case err == nil:
+		if b.meta, err = b.store.Meta(); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		return nil
+	case errors.Is(err, checkpoint.ErrLocked):
+		return inUse("checkpoint", path, path, "--checkpoint and --output")
+	case errors.Is(err, checkpoint.ErrVersion):
+		return &Error{Fault: FaultUsage, Msg: "checkpoint " + path, Err: err, Hint: "use the llmbatch that wrote it, or give this run its own --checkpoint"}
+	case errors.Is(err, checkpoint.ErrNotFile):
+		return &Error{Fault: FaultUsage, Msg: "checkpoint " + path, Err: err, Hint: "name another file with --checkpoint"}
+	case errors.Is(err, checkpoint.ErrDamaged):
+		aside := path + ".damaged-" + time.Now().UTC().Format("20060102-150405")
+		if err := os.Rename(path, aside); err != nil {
+			return fmt.Errorf("keep the damaged checkpoint: %w", err)
+		}
+		c.Notice(fmt.Sprintf("checkpoint %s is damaged (kept as %s); rebuilding it from the output and errors files", path, aside))
+	case errors.Is(err, fs.ErrNotExist):
+	default:
+		return err
+	}
+	salt := make([]byte, 8)
+	if _, err := rand.Read(salt); err != nil {
+		return fmt.Errorf("random salt: %w", err)
+	}
+	b.fresh = true
+	b.meta = checkpoint.Meta{
+		InputName: filepath.Base(c.Paths.Input), InputSHA: inputSHA(c), Settings: settings,
+		Salt: hex.EncodeToString(salt), Created: time.Now(),
+	}
+	b.store, err = checkpoint.Create(path, b.meta, checkpoint.Options{})
+	if errors.Is(err, checkpoint.ErrLocked) {
+		return inUse("checkpoint", path, path, "--checkpoint and --output")
+	}
+	return err
+}
+
+func inUse(what, path, checkpointPath, flag string) error {
+	holder := "another run"
+	if snap, err := checkpoint.ReadSnapshot(checkpointPath); err == nil && snap.PID > 0 {
+		holder = fmt.Sprintf("another run (process %d)", snap.PID)
+	}
+	return &Error{
+		Fault: FaultInUse,
+		Msg:   fmt.Sprintf("%s %s is in use by %s", what, path, holder),
+		Hint:  "wait for it to end, or give this run its own " + flag,
+	}
+}
+
+func (b *book) openFiles(c *Config) (err error) {
+	if b.out, err = openResult(c, c.Paths.Output); err != nil {
+		return err
+	}
+	b.errs, err = openResult(c, c.Paths.Errors)
+	return err
+}
+
+func openResult(c *Config, path string) (*result.Writer, error) {
+	w, err := result.Open(path)
+	switch {
+	case errors.Is(err, result.ErrInUse):
+		return nil, inUse("output", path, c.Paths.Checkpoint, "--output")
+	case errors.Is(err, result.ErrNotOurs), errors.Is(err, result.ErrNotFile):
+		return nil, &Error{Fault: FaultUsage, Msg: "output " + path, Err: err, Hint: "choose another file with --output, or move this one away"}
+	case err != nil:
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	return w, nil
+}
+
+// compare refuses a checkpoint that was made for another input, or for other
+// settings unless the user says what that means.
+func (b *book) compare(c *Config, settings map[string]string) error {
+	if b.meta.InputName != filepath.Base(c.Paths.Input) && b.meta.InputSHA != inputSHA(c) {
+		return usage("give this input its own --checkpoint and --output, or --restart to move the old files aside",
+			"checkpoint %s belongs to another input, %s", c.Paths.Checkpoint, b.meta.InputName)
+	}
+	diff := settingsDiff(b.meta.Settings, settings)
+	if len(diff) > 0 && c.Changed == Refuse {
+		return usage("--on-changed rerun sends the finished operations whose request changed again; --on-changed keep leaves them; --restart moves the old files aside",
+			"settings that change requests differ from the earlier run's:\n  %s", strings.Join(diff, "\n  "))
+	}
+	return nil
+}
+
+func inputSHA(c *Config) string {
+	sha := c.Input.SHA()
+	return hex.EncodeToString(sha[:])
+}
+
+func (b *book) close() error {
+	var errs []error
+	if b.out != nil {
+		errs = append(errs, b.out.Close())
+	}
+	if b.errs != nil {
+		errs = append(errs, b.errs.Close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	return errors.Join(errs...)
+}

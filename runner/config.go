@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"io"
+	"time"
+
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/retry"
+)
+
+// Config is everything that one run needs. Durations are wall time; a zero
+// value means what its field says.
+type Config struct {
+	Input    *input.File
+	Settings *input.Settings
+	Paths    Paths
+
+	// Where the calls go.
+	Profile provider.Profile
+	BaseURL string
+	Client  provider.Client
+
+	// How they are paced.
+	Limits     limit.Limits
+	Accounting limit.Accounting
+	Learned    bool // reserve what outputs turn out to take, also under a cap
+	Counter    *estimate.Counter
+
+	// What failures lead to.
+	Policy retry.Policy
+
+	// What is to be done.
+	Limit       int // only the first Limit operations; 0 = all
+	Dedupe      bool
+	SkipInvalid bool
+	RetryFailed []string // classes of dead letters to put back; "all" = each
+	Changed     OnChanged
+	MaxCost     Money         // 0 = no bound
+	Price       Price         // per million tokens; zero = unknown
+	Deadline    time.Duration // stop sending after so long; 0 = never
+	Grace       time.Duration // for calls in flight at the first signal
+
+	// What it tells. Notice gets one line at a time; Progress is called from
+	// the dispatcher at most ten times a second and must not block.
+	Notice   func(string)
+	Progress func(Progress)
+	Tee      io.Writer // gets each result line after its sync; nil = nobody
+}
+
+// Paths are the files of a run.
+type Paths struct {
+	Input      string `json:"input"` // as the user named it
+	Output     string `json:"output"`
+	Errors     string `json:"errors"`
+	Superseded string `json:"superseded"` // paid results that an edited line made stale
+	Checkpoint string `json:"checkpoint"`
+}
+
+// OnChanged says what happens to finished operations when a setting that
+// changes requests differs from the checkpoint's.
+type OnChanged uint8
+
+// The ways to go on.
+const (
+	Refuse OnChanged = iota // stop before any call and show the difference
+	Rerun                   // finished operations whose request changed run again
+	Keep                    // finished operations stay as they are
+)

@@ -1,0 +1,229 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+)
+
+// dispatcher is the loop that carries out what the scheduler decides. Its
+// goroutine, Run's own, owns the scheduler.
+type dispatcher struct {
+	*run
+	wire   context.Context // of the calls on the wire
+	cancel context.CancelCauseFunc
+	fed    <-chan *chunk // nil once everything is fed
+	twins  *twins        // nil without --dedupe
+	timer  *time.Timer
+	err    error     // the first fatal failure
+	grace  time.Time // when calls in flight are cut off; zero = not interrupted
+	told   time.Time // when the countdown was last shown
+	shown  time.Time // when the snapshot was last published
+	waited time.Time // until when a long wait was announced
+}
+
+var errGraceOver = errors.New("the grace time for calls in flight is over")
+
+// dispatch runs until everything is done or nothing more can be.
+func (r *run) dispatch(ctx context.Context) error {
+	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
+	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx), timer: time.NewTimer(time.Hour)}
+	if r.Dedupe {
+		d.twins = newTwins(r)
+	}
+	forecast, err := r.forecast()
+	if err != nil {
+		stopFeed()
+		r.feeders.Wait()
+		return err
+	}
+	r.Notice(forecast)
+	defer func() {
+		stopFeed()
+		r.feeders.Wait()
+		r.attempts.Wait()
+		cancel(nil)
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	interrupted := ctx.Done()
+	for {
+		d.send(time.Now())
+		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
+			return d.err
+		}
+		var fed <-chan *chunk
+		if d.sched.wants() {
+			fed = d.fed
+		}
+		select {
+		case ev := <-r.events:
+			d.handle(ev)
+			d.drain()
+		case c, ok := <-fed:
+			d.take(c, ok)
+		case <-d.timer.C:
+		case <-interrupted:
+			interrupted = nil
+			d.interrupt(context.Cause(ctx))
+		case <-tick.C:
+			d.tick(time.Now())
+		}
+	}
+}
+
+// send starts what may go now and sets the timer for what may go later.
+func (d *dispatcher) send(now time.Time) {
+	for {
+		j, wake := d.sched.next(now)
+		if j == nil {
+			d.sleep(now, wake)
+			return
+		}
+		d.attempts.Add(1)
+		go d.attempt(d.wire, j)
+	}
+}
+
+func (d *dispatcher) sleep(now, wake time.Time) {
+	if wake.IsZero() {
+		d.timer.Reset(time.Hour)
+		return
+	}
+	d.timer.Reset(max(wake.Sub(now), 0))
+}
+
+// drain takes the events that are there already, so that one look at the
+// clock and one round of decisions serve them all.
+func (d *dispatcher) drain() {
+	for range cap(d.events) {
+		select {
+		case ev := <-d.events:
+			d.handle(ev)
+		default:
+			return
+		}
+	}
+}
+
+func (d *dispatcher) handle(ev event) {
+	switch ev.kind {
+	case eventSent:
+		d.sched.sent(ev.at, ev.job)
+	case eventAnswered:
+		d.sched.answered(ev.at, ev.job, ev.resp)
+	case eventFailed:
+		ev.reply <- d.sched.failed(ev.at, ev.job, ev.err)
+	case eventStored:
+		d.sched.stored(ev.job, ev.stored)
+		d.twins.finished(d, ev.job, ev.stored)
+	case eventFatal:
+		d.sched.lost(ev.job)
+		d.fatalStop(ev.fatal)
+	}
+}
+
+// fatalStop ends the run after a failure of its own files: what is in flight
+// is cut off, since its answers could not be kept.
+func (d *dispatcher) fatalStop(err error) {
+	if d.err == nil {
+		d.err = err
+		d.Notice("stopping: " + err.Error())
+	}
+	if d.sched.stop == nil {
+		d.sched.stop = &Stop{Kind: StopFatal, Reason: err.Error(), Hint: "mend the cause, then run the same command again"}
+	}
+	d.cancel(err)
+}
+
+// take queues what the feeders have counted.
+func (d *dispatcher) take(c *chunk, ok bool) {
+	if !ok {
+		d.fed = nil
+		return
+	}
+	if c.err != nil {
+		d.fed = nil
+		d.err = c.err
+		if d.sched.stop == nil {
+			d.sched.stop = &Stop{Kind: StopFatal, Reason: c.err.Error(), Hint: "run the same command again: what is finished stays finished"}
+		}
+		return
+	}
+	now := time.Now()
+	for _, j := range c.jobs {
+		d.enter(now, j)
+	}
+}
+
+// enter decides where a job that was just counted goes.
+func (d *dispatcher) enter(now time.Time, j *job) {
+	if j.hold {
+		d.sched.count.Held++
+		return
+	}
+	if j.refuse == nil && d.twins.wait(d, j) {
+		return
+	}
+	if dead := d.sched.push(now, j); dead != nil {
+		d.store(j, func() { d.bury(j, *dead) })
+	}
+}
+
+// store runs a write that has no call before it.
+func (d *dispatcher) store(j *job, write func()) {
+	d.sched.storing++
+	d.attempts.Go(write)
+}
+
+// interrupt is the first signal: nothing more is sent.
+func (d *dispatcher) interrupt(cause error) {
+	if d.sched.stop == nil {
+		d.sched.stop = &Stop{Kind: StopInterrupted, Reason: "interrupted", Hint: "run the same command again to go on", Err: cause}
+	}
+	now := time.Now()
+	d.grace, d.told = now.Add(d.Grace), now
+	d.Notice(fmt.Sprintf("stopping: %d calls in flight get up to %s to finish; Ctrl-C again leaves at once", d.sched.wire, d.Grace))
+}
+
+// tick does what happens by the clock: bounds, countdown, progress, snapshot.
+func (d *dispatcher) tick(now time.Time) {
+	if !d.grace.IsZero() {
+		if now.After(d.grace) {
+			d.cancel(errGraceOver)
+		} else if now.Sub(d.told) >= 10*time.Second {
+			d.told = now
+			d.Notice(fmt.Sprintf("stopping: %d calls in flight, %s left", d.sched.wire, d.grace.Sub(now).Round(time.Second)))
+		}
+	}
+	if d.Deadline > 0 && now.Sub(d.started) >= d.Deadline && d.sched.stop == nil {
+		d.sched.stop = &Stop{Kind: StopBound, Reason: "the deadline of " + d.Deadline.String() + " has passed", Hint: "run the same command again to go on"}
+	}
+	d.announce(now)
+	if d.Progress != nil {
+		d.Progress(d.progress(now))
+	}
+	if now.Sub(d.shown) >= time.Second {
+		d.shown = now
+		d.publish(now)
+	}
+}
+
+// announce says once why a wait is long and when it ends.
+func (d *dispatcher) announce(now time.Time) {
+	until := d.sched.wait.Until
+	if d.sched.wire > 0 || until.Sub(now) < 30*time.Second || !until.After(d.waited) {
+		return
+	}
+	d.waited = until
+	d.Notice(fmt.Sprintf("waiting until %s: %s", until.Format(time.TimeOnly), d.sched.wait.Reason))
+}
+
+// isFinal says that an operation needs nothing more.
+func isFinal(s checkpoint.Status) bool {
+	return s == checkpoint.Completed || s == checkpoint.DeadLetter
+}

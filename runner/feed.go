@@ -1,0 +1,173 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/input"
+)
+
+// feedChunk is how many lines a worker takes at a time.
+const feedChunk = 32
+
+// chunk is a stretch of the plan, in order.
+type chunk struct {
+	entries []int
+	jobs    []*job
+	err     error
+	done    chan struct{}
+}
+
+// feed reads, builds and counts what the plan still has to do, on all cores
+// ahead of the dispatcher and in the plan's order. It ends, and closes the
+// channel, when everything is fed, on the first error, or with ctx.
+func (r *run) feed(ctx context.Context) <-chan *chunk {
+	out := make(chan *chunk)
+	work := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
+	order := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer close(work)
+		defer close(order)
+		c := &chunk{done: make(chan struct{})}
+		flush := func() bool {
+			for _, to := range []chan *chunk{order, work} {
+				select {
+				case to <- c:
+				case <-ctx.Done():
+					return false
+				}
+			}
+			c = &chunk{done: make(chan struct{})}
+			return true
+		}
+		open := true
+		if r.SkipInvalid && r.report.Invalid > 0 {
+			c.jobs, c.err = r.invalidJobs()
+			open = flush()
+		}
+		r.plan.entries(r.index, func(i int) bool {
+			if c.entries = append(c.entries, i); len(c.entries) == feedChunk {
+				open = flush()
+			}
+			return open
+		})
+		if open && len(c.entries) > 0 {
+			flush()
+		}
+	})
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for c := range work {
+				r.fill(c)
+				close(c.done)
+			}
+		})
+	}
+	r.feeders.Go(func() {
+		defer close(out)
+		defer all.Wait()
+		for c := range order {
+			select {
+			case <-c.done:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- c:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return out
+}
+
+// fill makes the jobs of a chunk that has none yet.
+func (r *run) fill(c *chunk) {
+	for _, i := range c.entries {
+		j, err := r.load(i)
+		if err != nil {
+			c.err = err
+			return
+		}
+		c.jobs = append(c.jobs, j)
+	}
+}
+
+// load builds the job of one entry. A defect that one line's content brings
+// out ends as that line's dead letter, not the run.
+func (r *run) load(i int) (j *job, err error) {
+	e := r.index.Entry(i)
+	j = &job{entry: i}
+	defer func() {
+		if p := recover(); p != nil {
+			j.refuse = &deadLetter{class: classInternal, code: classInternal, msg: fmt.Sprintf("line %d: internal defect: %v", e.Line, p)}
+		}
+	}()
+	rec, err := r.Input.Record(r.index, i, r.Settings)
+	if err != nil {
+		return nil, err
+	}
+	j.rec = rec
+	if err := r.row(j); err != nil {
+		return nil, err
+	}
+	j.tokens, err = r.Counter.Request(rec.API, rec.Model, rec.Body)
+	if err != nil {
+		j.refuse = &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("line %d: cannot count its tokens: %v", rec.Line, err)}
+		return j, nil
+	}
+	num, den := estimate.Factor(rec.Model)
+	j.tokens.Prompt = int((int64(j.tokens.Prompt)*num + den - 1) / den)
+	return j, nil
+}
+
+// invalidJobs makes the dead letters of the lines that --skip-invalid leaves
+// out, as far as no earlier run has.
+func (r *run) invalidJobs() (jobs []*job, err error) {
+	for bad, err := range r.Input.Invalid(r.index, r.Settings) {
+		if err != nil {
+			return nil, err
+		}
+		if r.plan.stand[bad.Index] != standTodo {
+			continue
+		}
+		j := &job{entry: bad.Index, refuse: &deadLetter{class: classInvalid, code: classInvalid, msg: bad.Problem.String()}}
+		j.rec = input.Record{Line: bad.Line, Op: bad.Op, CustomID: bad.CustomID, Sum: r.index.Entry(bad.Index).Sum}
+		if err := r.row(j); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// row gives the job its row: the one it has, or a new one.
+func (r *run) row(j *job) error {
+	op := checkpoint.Operation{ID: j.rec.Op, Created: r.started}
+	if seq := r.book.row[j.entry]; seq != 0 {
+		have, err := r.book.get(uint64(seq))
+		if err != nil {
+			return err
+		}
+		op = *have
+	}
+	// The key is kept while the request is: an unknown outcome goes out again
+	// under the key that the first attempt carried.
+	if op.Key == "" || op.Digest != j.rec.Digest {
+		op.Digest = j.rec.Digest
+		op.Key = idempotencyKey(r.book.meta.Salt, op.ID, op.Digest, op.Incarnation)
+	}
+	op.Sum, op.Line = j.rec.Sum, j.rec.Line
+	op.Provider, op.Model = r.Profile.Name, j.rec.Model
+	if op.Status == checkpoint.Unknown && j.rec.Never {
+		j.hold = true
+	}
+	j.op = op
+	return nil
+}

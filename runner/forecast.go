@@ -1,0 +1,63 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/llmbatch/llmbatch/estimate"
+)
+
+// sampleSize is how many lines, evenly spread, the first forecast looks at.
+const sampleSize = 200
+
+// forecast tells in one line, before the first call, what the run is about:
+// operations, time, cost bound, and what binds. It reckons from a sample.
+func (r *run) forecast() (string, error) {
+	todo := 0
+	r.plan.entries(r.index, func(int) bool { todo++; return true })
+	if todo == 0 {
+		return fmt.Sprintf("%d operations, all of them finished", r.index.Len()-r.plan.skipped), nil
+	}
+	sample, err := r.sample(todo)
+	if err != nil {
+		return "", err
+	}
+	var charged, prompt, output int64
+	for _, j := range sample {
+		r.sched.charge(j)
+		charged += j.cost.Tokens
+		prompt += int64(j.tokens.Prompt)
+		output += j.reserved
+	}
+	all := func(sum int64) int64 { return sum * int64(todo) / int64(max(1, len(sample))) }
+	lim := &r.Limits
+	low := estimate.WindowBound(estimate.Batch{
+		Ops: int64(todo), Tokens: all(charged), RPM: lim.RPM.N, TPM: max(lim.TPM.N, lim.ITPM.N), RPD: lim.RPD.N, TPD: lim.TPD.N,
+	})
+	text := fmt.Sprintf("%d operations to send (%d finished), about %d prompt tokens", todo, r.plan.done+r.plan.dead, all(prompt))
+	if low.Limit == "none" {
+		text += "; no limit is known ahead, so the server's answers set the pace"
+	} else {
+		text += fmt.Sprintf("; at least %s, bound by %s", low.Duration.Round(time.Second), low.Limit)
+	}
+	if r.Price.Known {
+		text += fmt.Sprintf("; cost at most about %s", r.Price.Cost(all(prompt), all(output)))
+	}
+	return text, nil
+}
+
+// sample counts lines spread evenly over what is to be sent.
+func (r *run) sample(todo int) (jobs []*job, err error) {
+	step, n := max(1, todo/sampleSize), 0
+	r.plan.entries(r.index, func(i int) bool {
+		if n++; (n-1)%step != 0 {
+			return true
+		}
+		var j *job
+		if j, err = r.load(i); err == nil && j.refuse == nil {
+			jobs = append(jobs, j)
+		}
+		return err == nil && len(jobs) < sampleSize
+	})
+	return jobs, err
+}

@@ -1,0 +1,90 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/queue"
+	"github.com/llmbatch/llmbatch/runner/retry"
+)
+
+// job is one operation on its way. The dispatcher owns it, but between a
+// grant and the stored event, when its attempt does.
+type job struct {
+	entry  int
+	rec    input.Record
+	op     checkpoint.Operation // its row
+	tokens estimate.Tokens
+	refuse *deadLetter // set when it cannot be sent at all
+	hold   bool        // its outcome is unknown and it must not be sent again
+
+	cost     limit.Cost
+	reserved int64 // output tokens in cost and in the cost bound
+	ticket   limit.Ticket
+	state    retry.State
+	dear     Money // what it can cost, while it is on the wire
+	granted  time.Time
+	onWire   bool
+}
+
+func (j *job) weight() queue.Weight {
+	return queue.Weight{Tokens: j.cost.Tokens, Output: j.cost.Output}
+}
+
+// deadLetter is why an operation ends without an answer.
+type deadLetter struct {
+	class, code, msg string
+	status           int
+	body             []byte
+}
+
+// idempotencyKey is the same for every attempt of one incarnation of an
+// operation, also across restarts, and says nothing about the prompt.
+func idempotencyKey(salt, op string, digest [32]byte, incarnation int) string {
+	h := sha256.New()
+	for _, part := range []string{salt, op, string(digest[:]), strconv.Itoa(incarnation)} {
+		h.Write([]byte(strconv.Itoa(len(part))))
+		h.Write([]byte{':'})
+		h.Write([]byte(part))
+	}
+	return "llmbatch-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// verdict is what the dispatcher decided on a failed attempt.
+type verdict struct {
+	status    checkpoint.Status // Delayed, Unknown or DeadLetter
+	notBefore time.Time
+	again     bool // goes back to the queue of this run
+	dead      deadLetter
+}
+
+// eventKind says what happened to a job.
+type eventKind uint8
+
+const (
+	eventSent     eventKind = iota // the request was written
+	eventAnswered                  // a whole answer came
+	eventFailed                    // no answer; reply wants a verdict
+	eventStored                    // what became of it is durable
+	eventFatal                     // the store or a file failed
+)
+
+// event is what attempts tell the dispatcher.
+type event struct {
+	kind    eventKind
+	job     *job
+	attempt int // which attempt of the job, so that a late event is known
+	at      time.Time
+	resp    *provider.Response
+	err     *provider.Error
+	fatal   error
+	reply   chan verdict
+	stored  verdict
+}

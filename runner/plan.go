@@ -1,0 +1,225 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/retry"
+)
+
+// stand is what a start found of one line of the input.
+type stand uint8
+
+const (
+	standTodo stand = iota // to be sent; a row, if any, is pending, delayed or unknown
+	standDone              // completed, request unchanged
+	standDead              // dead letter that stays one
+	standHeld              // unknown outcome that is held
+	standSkip              // outside --limit
+)
+
+// plan is the work of a run, by entry of the index.
+type plan struct {
+	stand []stand
+	seeds []seed // attempts that still count against a limit
+
+	done, dead, held, skipped int
+	usage                     checkpoint.Usage // of the completed operations
+	classes                   map[string]int   // dead letters that stay, by class
+	edited, putBack, removed  int
+	unknown                   []string // operation IDs whose last attempt's outcome is unknown
+	unknowns                  int
+	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
+}
+
+// seed is an attempt of an earlier run that may still fill a window.
+type seed struct {
+	at   time.Time
+	cost limit.Cost
+}
+
+// makePlan decides for every line whether it is done. Rows that have to run
+// again are marked so durably before anything is sent: a crash in the middle
+// must not take an edited line's old answer for its new one.
+func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, error) {
+	p := &plan{stand: make([]stand, b.index.Len()), classes: map[string]int{}, digests: map[[32]byte]uint64{}, removed: len(b.removed)}
+	p.cut(b.index, c.Limit)
+	var again []*checkpoint.Operation
+	err := b.store.All(func(op *checkpoint.Operation) error {
+		for _, a := range op.Attempts {
+			if a.Sent && now.Sub(a.At) < 24*time.Hour {
+				p.seeds = append(p.seeds, seed{a.At, limit.Cost{Requests: a.Charge.Requests, Tokens: a.Charge.Tokens, Output: a.Charge.Output}})
+			}
+		}
+		i, ok := b.index.Find(op.ID)
+		if !ok {
+			return nil
+		}
+		mark, err := b.judge(c, p, i, op, now, settingsChanged)
+		if mark {
+			mine := *op
+			again = append(again, &mine)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for batch := range slices.Chunk(again, 10000) {
+		if err := b.store.PutAll(batch, nil); err != nil {
+			return nil, fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	slices.SortFunc(p.seeds, func(a, b seed) int { return a.at.Compare(b.at) })
+	return p, nil
+}
+
+// judge decides on one row; mark says that it changed and must be stored.
+func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now time.Time, settingsChanged bool) (mark bool, err error) {
+	switch op.Status {
+	case checkpoint.Completed, checkpoint.DeadLetter:
+		same, err := b.unchanged(c, i, op, settingsChanged)
+		if err != nil {
+			return false, err
+		}
+		if same && op.Status == checkpoint.Completed {
+			p.set(i, standDone, &p.done, &p.skipped)
+			if c.Dedupe && op.CopyOf == "" {
+				p.digests[op.Digest] = op.Seq
+			}
+			p.usage.Input += op.Usage.Input
+			p.usage.Output += op.Usage.Output
+			p.usage.Cached += op.Usage.Cached
+			p.usage.Reasoning += op.Usage.Reasoning
+			return false, nil
+		}
+		if same && !c.putsBack(op.Class) {
+			p.set(i, standDead, &p.dead, &p.skipped)
+			p.classes[op.Class]++
+			return false, nil
+		}
+		if same {
+			p.putBack++
+			op.Incarnation++
+		} else {
+			p.edited++
+		}
+		*op = checkpoint.Operation{Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Line: op.Line, Incarnation: op.Incarnation, Created: op.Created}
+		return true, nil
+	case checkpoint.InFlight:
+		// The process died with the call recorded: it may have been sent.
+		op.Status = checkpoint.Unknown
+		if n := len(op.Attempts); n > 0 {
+			op.Attempts[n-1].Class, op.Attempts[n-1].Sent = classUnknown, true
+		}
+		op.NotBefore = lastAttempt(op).Add(retry.ReconcileDelay)
+		p.noteUnknown(op.ID)
+		if c.Policy.HoldUnknown {
+			p.set(i, standHeld, &p.held, &p.skipped)
+		}
+		return true, nil
+	case checkpoint.Unknown:
+		p.noteUnknown(op.ID)
+		if c.Policy.HoldUnknown {
+			p.set(i, standHeld, &p.held, &p.skipped)
+		}
+	}
+	return false, nil
+}
+
+// cut leaves out what follows the first n operations; 0 = nothing.
+func (p *plan) cut(ix *input.Index, n int) {
+	if n == 0 {
+		return
+	}
+	for i := range p.stand {
+		if n == 0 {
+			p.stand[i] = standSkip
+			p.skipped++
+		} else if !ix.Entry(i).Invalid() {
+			n--
+		}
+	}
+}
+
+// set gives an entry its stand. A finished operation counts as such even
+// outside --limit.
+func (p *plan) set(i int, s stand, count, skipped *int) {
+	if p.stand[i] == standSkip {
+		*skipped--
+	}
+	p.stand[i] = s
+	*count++
+}
+
+func (p *plan) noteUnknown(id string) {
+	p.unknowns++
+	if len(p.unknown) < maxListed {
+		p.unknown = append(p.unknown, id)
+	}
+}
+
+// unchanged says whether a finished operation's request is still the one that
+// was answered. The bytes of the line decide when no setting changed, which
+// spares decoding it.
+func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsChanged bool) (bool, error) {
+	e := b.index.Entry(i)
+	if e.Invalid() {
+		return op.Class == classInvalid && op.Sum == e.Sum, nil
+	}
+	if settingsChanged && c.Changed == Keep {
+		return true, nil
+	}
+	if !settingsChanged && op.Sum == e.Sum {
+		return true, nil
+	}
+	rec, err := c.Input.Record(b.index, i, c.Settings)
+	if err != nil {
+		return false, err
+	}
+	return rec.Digest == op.Digest, nil
+}
+
+// putsBack says whether a rerun sends a dead letter of this class again.
+func (c *Config) putsBack(class string) bool {
+	if slices.Contains(c.RetryFailed, class) || slices.Contains(c.RetryFailed, "all") {
+		return class != classInvalid
+	}
+	kind, ok := provider.ParseKind(class)
+	return ok && retry.Transient(kind)
+}
+
+func lastAttempt(op *checkpoint.Operation) time.Time {
+	if n := len(op.Attempts); n > 0 {
+		return op.Attempts[n-1].At
+	}
+	return op.Created
+}
+
+// Classes of failures that no provider sends.
+const (
+	classUnknown  = "unknown"          // an attempt whose outcome is not known
+	classInvalid  = "invalid_line"     // dead letter of --skip-invalid
+	classTooLarge = "request_exceeds_" // + rpm, tpm …: larger than a whole budget
+	classInternal = "internal"         // a defect met one operation
+)
+
+// maxListed bounds the operation IDs that a summary names.
+const maxListed = 100
+
+// entries walks what is to be done in the order of dispatch: by priority,
+// then by line.
+func (p *plan) entries(ix *input.Index, yield func(i int) bool) {
+	for _, prio := range []input.Priority{input.High, input.Normal, input.Low} {
+		for i, s := range p.stand {
+			if e := ix.Entry(i); s == standTodo && e.Priority == prio && !e.Invalid() && !yield(i) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package runner
+
+import (
+	"os"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+)
+
+// Progress is the run as it stands, for whoever shows it.
+type Progress struct {
+	Total, Done int // operations that this run is about, and those that need nothing more
+	DoneNow     int // of Done, by this run
+	Dead        int
+	InFlight    int
+	Delayed     int
+	Calls       int64
+	RateLimited int64
+
+	// Over the last minute, and the limits in force; 0 = none.
+	RequestsMinute, RPM int64
+	TokensMinute, TPM   int64
+
+	Limiting string    // what limits now: rpm, tpm, concurrency, a pause; "" = nothing
+	Until    time.Time // when that ends; zero = not known
+	Elapsed  time.Duration
+	Cost     string // so far; "" = no price is known
+	Stopping bool
+}
+
+func (r *run) progress(now time.Time) Progress {
+	s, p := r.sched, r.plan
+	c := &s.count
+	pr := Progress{
+		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed), DoneNow: int(c.Completed + c.Failed),
+		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed.Len(), Calls: c.Calls, RateLimited: c.RateLimited,
+		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
+	}
+	st := s.limiter.State(now)
+	for _, u := range st.Uses {
+		switch u.Name {
+		case "rpm":
+			pr.RequestsMinute, pr.RPM = u.Used, u.Limit
+		case "tpm", "itpm":
+			pr.TokensMinute, pr.TPM = u.Used, u.Limit
+		}
+	}
+	if r.Price.Known {
+		pr.Cost = r.Price.Cost(c.Used.Input, c.Used.Output).String()
+	}
+	return pr
+}
+
+// publish writes the snapshot that status and results read while the run
+// holds the checkpoint. Without it they wait for the run's end, so a failure
+// to write it is told once and does not end the run.
+func (r *run) publish(now time.Time) {
+	s := r.summary()
+	snap := &checkpoint.Snapshot{
+		PID: os.Getpid(), Started: r.started, Updated: now, InputName: r.book.meta.InputName, InputSHA: r.book.meta.InputSHA,
+		Counts: map[string]int{
+			checkpoint.Completed.String(): int(s.Completed), checkpoint.DeadLetter.String(): int(s.Failed),
+			checkpoint.Unknown.String(): int(s.Unknown), checkpoint.InFlight.String(): r.sched.wire,
+			checkpoint.Delayed.String(): r.sched.delayed.Len(),
+		},
+		Classes:     map[string]int{},
+		InputTokens: r.plan.usage.Input + r.sched.count.Used.Input, OutputTokens: r.plan.usage.Output + r.sched.count.Used.Output,
+		CachedTokens:    r.plan.usage.Cached + r.sched.count.Used.Cached,
+		ReasoningTokens: r.plan.usage.Reasoning + r.sched.count.Used.Reasoning,
+		TokensReserved:  s.TokensReserved, Calls: int(s.Calls), Retries: int(s.Retries), RateLimited: int(s.RateLimited),
+		FirstSent: r.sched.count.FirstSent, LastFinished: r.sched.count.LastDone,
+		OutputBytes: r.book.out.Size(), ErrorsBytes: r.book.errs.Size(), Waiting: string(r.sched.wait.Reason),
+	}
+	snap.Counts[checkpoint.Pending.String()] = max(0, int(s.Pending)-r.sched.wire-r.sched.delayed.Len())
+	for _, c := range s.Classes {
+		snap.Classes[c.Name] = int(c.Count)
+	}
+	if err := checkpoint.WriteSnapshot(r.Paths.Checkpoint, snap); err != nil && !r.mute {
+		r.mute = true
+		r.Notice("status is not published: " + err.Error())
+	}
+}

@@ -1,0 +1,44 @@
+package runner
+
+import "github.com/llmbatch/llmbatch/runner/provider"
+
+// purse keeps the cost within its bound: what is spent, and what the calls in
+// flight could still cost. The zero value has no bound.
+type purse struct {
+	price       Price
+	limit       Money // 0 = none
+	spent, open Money
+}
+
+// most is what a job can cost: its prompt and the whole reserved output.
+func (p *purse) most(j *job) Money { return p.price.Cost(int64(j.tokens.Prompt), j.reserved) }
+
+// affords says that a call can be made without passing the bound, whatever
+// the calls in flight turn out to cost.
+func (p *purse) affords(j *job) bool {
+	return p.limit == 0 || p.spent+p.open+p.most(j) <= p.limit
+}
+
+func (p *purse) reserve(j *job) {
+	j.dear = p.most(j)
+	p.open += j.dear
+}
+
+// settle replaces the reservation by what was billed; without usage the
+// reservation counts.
+func (p *purse) settle(j *job, u provider.Usage) {
+	p.open -= j.dear
+	if u.Known {
+		p.spent += p.price.Cost(u.Input, u.Output)
+	} else {
+		p.spent += j.dear
+	}
+}
+
+// fail gives the reservation back, unless the call may have been billed.
+func (p *purse) fail(j *job, unknown bool) {
+	p.open -= j.dear
+	if unknown {
+		p.spent += j.dear
+	}
+}

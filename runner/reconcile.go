@@ -1,0 +1,318 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/result"
+)
+
+// span is where the line of a finished operation stands, and its row.
+type span struct {
+	offset, length int64
+	seq            uint64
+}
+
+// reconcile makes the checkpoint and the two files agree after any stop:
+// torn tails are cut, whole lines that no row knows are adopted (they are
+// paid for), rows whose line has moved get its new place, and rows whose line
+// is gone go back to pending. The usual start, where every byte of the files
+// belongs to a row, costs one pass over the rows.
+func (b *book) reconcile(c *Config) error {
+	spans := map[checkpoint.Status][]span{}
+	err := b.store.All(func(op *checkpoint.Operation) error {
+		b.attach(op.ID, op.Seq)
+		if op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter {
+			spans[op.Status] = append(spans[op.Status], span{op.Offset, op.Length, op.Seq})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := b.reconcileFile(c, b.out, c.Paths.Output, checkpoint.Completed, spans[checkpoint.Completed]); err != nil {
+		return err
+	}
+	return b.reconcileFile(c, b.errs, c.Paths.Errors, checkpoint.DeadLetter, spans[checkpoint.DeadLetter])
+}
+
+// attach notes which row an operation of the input has.
+func (b *book) attach(id string, seq uint64) {
+	if i, ok := b.index.Find(id); ok {
+		b.row[i] = uint32(seq)
+		return
+	}
+	b.removed[id] = seq
+}
+
+func (b *book) seqOf(id string) uint64 {
+	if i, ok := b.index.Find(id); ok {
+		return uint64(b.row[i])
+	}
+	return b.removed[id]
+}
+
+func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final checkpoint.Status, known []span) error {
+	if rep := w.Repaired(); rep.Cut > 0 {
+		c.Notice(fmt.Sprintf("%s: cut a torn line of %d bytes at its end", path, rep.Cut))
+	}
+	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
+	if contiguous(known, w.Size()) {
+		return nil
+	}
+	if w.Size() == 0 && final == checkpoint.Completed && len(known) > 0 {
+		return usage("put the file back, or start over with --restart (which pays for every call again)",
+			"output %s is gone or empty, but the checkpoint knows %d finished operations", path, len(known))
+	}
+	f := &fileFix{book: b, final: final, known: known, seen: make([]bool, len(known))}
+	if err := w.Tail(0, f.line); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if err := f.finish(); err != nil {
+		return err
+	}
+	f.tell(c, path)
+	return nil
+}
+
+// contiguous says that the spans, in order, are the whole of a file.
+func contiguous(known []span, size int64) bool {
+	var end int64
+	for _, s := range known {
+		if s.offset != end {
+			return false
+		}
+		end += s.length + 1
+	}
+	return end == size
+}
+
+// fileFix matches the lines of one file with the rows of the checkpoint.
+type fileFix struct {
+	*book
+	final checkpoint.Status
+	known []span
+	seen  []bool
+	next  int // first known span not before the line that is read
+
+	batch                   []*checkpoint.Operation
+	adopted, moved, garbage int
+	lost                    int
+	firstGarbage            int
+}
+
+func (f *fileFix) line(s result.Scanned) error {
+	for f.next < len(f.known) && f.known[f.next].offset < s.Offset {
+		f.next++
+	}
+	if s.Err != nil {
+		if f.garbage++; f.garbage == 1 {
+			f.firstGarbage = s.Number
+		}
+		return nil
+	}
+	if f.next < len(f.known) && f.known[f.next].offset == s.Offset && f.known[f.next].length == s.Length {
+		op, found, err := f.store.Get(f.known[f.next].seq)
+		if err == nil && found && op.ID == s.Line.LLM.Op {
+			f.seen[f.next] = true
+			return nil
+		}
+	}
+	return f.adopt(s)
+}
+
+// adopt takes a line that no row points to. It belongs to an operation that
+// was under way, to one whose row is lost, or to a row that points elsewhere;
+// a line that another request has superseded stays unclaimed and is removed
+// at the end of the run.
+func (f *fileFix) adopt(s result.Scanned) error {
+	m := &s.Line.LLM
+	op := &checkpoint.Operation{}
+	if seq := f.seqOf(m.Op); seq != 0 {
+		have, err := f.get(seq)
+		if err != nil {
+			return err
+		}
+		finished := have.Status == checkpoint.Completed || have.Status == checkpoint.DeadLetter
+		if finished && (have.Status != f.final || f.spanSeen(have)) || have.Key != m.Key {
+			return nil
+		}
+		if finished {
+			f.moved++
+		} else {
+			f.adopted++
+		}
+		op = have
+	} else {
+		f.adopted++
+	}
+	fromLine(op, s.Line)
+	op.Status, op.Offset, op.Length = f.final, s.Offset, s.Length
+	f.batch = append(f.batch, op)
+	if len(f.batch) >= 10000 {
+		return f.flush()
+	}
+	return nil
+}
+
+// spanSeen says that the row's own line was found where the row says, so
+// that this other line is an older one.
+func (f *fileFix) spanSeen(op *checkpoint.Operation) bool {
+	i, ok := slices.BinarySearchFunc(f.known, op.Offset, func(s span, at int64) int { return cmp.Compare(s.offset, at) })
+	return ok && f.known[i].seq == op.Seq && f.seen[i]
+}
+
+func (f *fileFix) flush() error {
+	if err := f.store.PutAll(f.batch, nil); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, op := range f.batch {
+		f.attach(op.ID, op.Seq)
+	}
+	f.batch = f.batch[:0]
+	return nil
+}
+
+// finish stores what was matched and puts rows without a line back to
+// pending, with the key they had: a provider that honours keys answers again
+// without a second bill.
+func (f *fileFix) finish() error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	for i, s := range f.known {
+		if f.seen[i] {
+			continue
+		}
+		op, err := f.get(s.seq)
+		if err != nil {
+			return err
+		}
+		if op.Status == f.final && op.Offset == s.offset && op.Length == s.length {
+			f.lost++
+			op.Status, op.Offset, op.Length = checkpoint.Delayed, 0, 0
+			f.batch = append(f.batch, op)
+		}
+	}
+	return f.flush()
+}
+
+func (f *fileFix) tell(c *Config, path string) {
+	say := func(n int, format string, args ...any) {
+		if n > 0 {
+			c.Notice(path + ": " + fmt.Sprintf(format, args...))
+		}
+	}
+	say(f.adopted, "adopted %d lines that the checkpoint did not know; they are not paid for again", f.adopted)
+	say(f.moved, "found %d lines at another place", f.moved)
+	say(f.garbage, "%d lines are no result lines (the first is line %d)", f.garbage, f.firstGarbage)
+	say(f.lost, "%d lines that the checkpoint knows are missing; their operations run again", f.lost)
+}
+
+// fromLine fills a row with what its line says.
+func fromLine(op *checkpoint.Operation, l *result.Line) {
+	m := &l.LLM
+	op.ID, op.Line, op.Key, op.Incarnation = m.Op, m.Line, m.Key, m.Incarnation
+	op.Digest, op.Sum = parseDigest(m.Digest), parseSum(m.Sum)
+	op.Provider, op.Model, op.Finish, op.Class, op.CopyOf = m.Provider, m.Model, m.Finish, m.Class, m.CopyOf
+	op.LatencyMS = m.LatencyMS
+	op.Usage = checkpoint.Usage{Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens, Cached: m.Usage.CachedTokens, Reasoning: m.Usage.ReasoningTokens}
+	if l.Response != nil {
+		op.RequestID = l.Response.RequestID
+	}
+	if op.Created.IsZero() {
+		op.Created = time.Now()
+	}
+	op.Finished = time.Now()
+}
+
+func parseDigest(s string) (d [32]byte) {
+	if b, err := hex.DecodeString(s); err == nil && len(b) == len(d) {
+		copy(d[:], b)
+	}
+	return d
+}
+
+func parseSum(s string) uint64 {
+	n, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		return 0 // no line has it: the digest decides
+	}
+	return n
+}
+
+// get reads a row that must be there.
+func (b *book) get(seq uint64) (*checkpoint.Operation, error) {
+	op, found, err := b.store.Get(seq)
+	if err == nil && !found {
+		err = errors.New("is missing")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint row %d: %w", seq, err)
+	}
+	return &op, nil
+}
+
+// compact removes from both files the lines that no row points to: results
+// that an edited line superseded and dead letters that were put back. The
+// superseded results, which were paid for, go to their own file.
+func (b *book) compact(c *Config) error {
+	spans := map[checkpoint.Status][]span{}
+	err := b.store.All(func(op *checkpoint.Operation) error {
+		if op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter {
+			spans[op.Status] = append(spans[op.Status], span{op.Offset, op.Length, op.Seq})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := b.compactFile(b.out, c.Paths.Superseded, spans[checkpoint.Completed]); err != nil {
+		return err
+	}
+	return b.compactFile(b.errs, "", spans[checkpoint.DeadLetter])
+}
+
+func (b *book) compactFile(w *result.Writer, keepRemoved string, known []span) error {
+	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
+	if contiguous(known, w.Size()) {
+		return nil
+	}
+	var moved *result.Writer
+	if keepRemoved != "" {
+		var err error
+		if moved, err = result.Open(keepRemoved); err != nil {
+			return fmt.Errorf("keep superseded results: %w", err)
+		}
+		defer moved.Close()
+	}
+	next := 0
+	now := map[uint64]result.Span{}
+	err := w.Rewrite(func(s result.Scanned) bool {
+		for next < len(known) && known[next].offset < s.Offset {
+			next++
+		}
+		return next < len(known) && known[next].offset == s.Offset
+	}, moved, func(s result.Scanned, at result.Span) {
+		if at.Offset != s.Offset {
+			now[known[next].seq] = at
+		}
+	})
+	if err != nil {
+		return err
+	}
+	b.meta.Generation++
+	return b.store.Edit(&b.meta, func(op *checkpoint.Operation) bool {
+		at, ok := now[op.Seq]
+		if ok {
+			op.Offset, op.Length = at.Offset, at.Length
+		}
+		return ok
+	})
+}

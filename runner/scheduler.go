@@ -1,0 +1,392 @@
+package runner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/queue"
+	"github.com/llmbatch/llmbatch/runner/retry"
+)
+
+// scheduler decides what is sent when and what failures lead to. It has no
+// goroutine and no clock: the dispatcher drives it with wall time, the dry
+// run with virtual time. One goroutine owns it.
+type scheduler struct {
+	accounting limit.Accounting
+	learned    bool // reserve the learned output under a cap too
+	policy     retry.Policy
+	rand       *rand.Rand
+	money      purse
+
+	limiter *limit.Limiter
+	health  retry.Health
+	ready   queue.Ready[*job]
+	delayed queue.Delayed[*job]
+	outputs outputStats
+
+	wire    int // granted, not yet answered
+	storing int // answered or refused, not yet durable
+	waiting int // for the result of an identical request
+	size    int // bytes of the bodies that wait in ready
+	wait    limit.Wait
+	paused  time.Time // until then the provider is taken to be down
+	stop    *Stop
+	count   counts
+}
+
+func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
+	seed := uint64(now.UnixNano())
+	s := &scheduler{
+		accounting: c.Accounting, learned: c.Learned, policy: c.Policy, rand: rand.New(rand.NewPCG(seed, seed>>32)),
+		money: purse{price: c.Price, limit: c.MaxCost, spent: c.Price.Cost(p.usage.Input, p.usage.Output)},
+		count: counts{Classes: map[string]*classCount{}},
+	}
+	// Charges are corrected here, so the limiter takes what it is told.
+	s.limiter = limit.New(limit.Config{Limits: c.Limits, Accounting: c.Accounting, Refund: true, Rand: s.rand}, now)
+	for _, a := range p.seeds {
+		s.limiter.Seed(a.at, a.cost)
+	}
+	return s
+}
+
+// counts are the figures of this run alone.
+type counts struct {
+	Calls, Retries, RateLimited, Uncapped int64
+	TokensReserved, TokensUsed, Charged   int64
+	Used                                  checkpoint.Usage
+	Completed, Failed, Held               int64
+	Truncated, Refused, Suppressed        int64
+	Classes                               map[string]*classCount
+	Unknown                               []string // operation IDs, the first maxListed
+	Unknowns                              int64
+	FirstSent, LastSent, LastDone         time.Time
+}
+
+// classCount is what a summary says of one class of dead letters.
+type classCount struct {
+	N       int64
+	Line    int // of the first
+	Example string
+}
+
+// push takes a counted job. It returns the dead letter of a job that no wait
+// can help.
+func (s *scheduler) push(now time.Time, j *job) *deadLetter {
+	if j.refuse != nil {
+		return j.refuse
+	}
+	// A row never counts as too large on account of a learned output.
+	sure := s.chargeOf(j, int64(j.tokens.MaxOutput))
+	if name, n, never := s.limiter.Never(sure); never {
+		class := classTooLarge + name
+		return &deadLetter{class: class, code: class, msg: fmt.Sprintf(
+			"the request reserves %d tokens, more than the whole limit %s %d: lower max_tokens, split the prompt or raise the limit",
+			sure.Tokens+sure.Output, name, n)}
+	}
+	if j.op.NotBefore.After(now) {
+		s.delayed.Push(j, j.op.NotBefore)
+		return nil
+	}
+	s.enqueue(j)
+	return nil
+}
+
+func (s *scheduler) enqueue(j *job) {
+	s.charge(j)
+	s.size += len(j.rec.Body)
+	s.ready.Push(j, queue.Priority(j.rec.Priority), j.weight())
+}
+
+// charge sets what the job takes from the limiter.
+func (s *scheduler) charge(j *job) {
+	j.reserved = int64(j.tokens.MaxOutput)
+	if learned := s.outputs.p99(); j.reserved == 0 || s.learned && learned < j.reserved {
+		j.reserved = learned
+	}
+	if j.rec.API == "/embeddings" || j.rec.API == "/moderations" {
+		j.reserved = 0 // there is no output to reserve
+	}
+	j.cost = s.chargeOf(j, j.reserved)
+}
+
+// chargeOf is the pacing charge: OpenAI's limiter goes by characters
+// (providers' measured rule: ceil(characters/4)+1), other servers by tokens.
+// The larger of the two is safe for both until the answer's usage is known.
+func (s *scheduler) chargeOf(j *job, output int64) limit.Cost {
+	byChars := int64(j.tokens.Chars+3)/4 + 1
+	return s.accounting.Charge(max(int64(j.tokens.Prompt), byChars), output)
+}
+
+// usedBy is what an answered call turns out to charge. The output stays as it
+// was reserved, since no provider is known to give it back; the prompt part
+// becomes what was billed, but where the limiter goes by characters.
+func (s *scheduler) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
+	if !u.Known || s.accounting == limit.Max {
+		return limit.Cost{}, false
+	}
+	return s.accounting.Charge(u.Input, max(j.reserved, u.Output)), true
+}
+
+// wants says whether the queue should be fed.
+func (s *scheduler) wants() bool {
+	return s.ready.Len() < queue.LookAhead && s.size < maxReadyBytes && s.stop == nil
+}
+
+// maxReadyBytes bounds the bodies that wait in memory.
+const maxReadyBytes = 64 << 20
+
+// next grants the job that goes now, or nil and the moment to ask again; a
+// zero moment means that an event has to come first.
+func (s *scheduler) next(now time.Time) (*job, time.Time) {
+	s.wait = limit.Wait{}
+	if s.stop != nil {
+		return nil, time.Time{}
+	}
+	for {
+		j, due := s.delayed.Pop(now)
+		if !due {
+			break
+		}
+		s.enqueue(j)
+	}
+	wake, _ := s.delayed.Next()
+	switch {
+	case now.Before(s.paused):
+		s.wait = limit.Wait{Until: s.paused, Reason: "provider down"}
+		return nil, earliest(wake, s.paused)
+	case s.ready.Len() == 0:
+		if !wake.IsZero() && s.wire == 0 {
+			s.wait = limit.Wait{Until: wake, Reason: "retry"}
+		}
+		return nil, wake
+	}
+	j := s.pick(now)
+	if j == nil {
+		if s.wait.Far(now) {
+			s.wait.Until = time.Time{}
+		}
+		return nil, earliest(wake, s.wait.Until)
+	}
+	s.size -= len(j.rec.Body)
+	s.grant(now, j)
+	return j, time.Time{}
+}
+
+// pick takes the job that fits best from the queue, with its reservation, or
+// sets wait.
+func (s *scheduler) pick(now time.Time) *job {
+	room := s.limiter.Room(now)
+	fit := queue.Fit{Tokens: room.Tokens, Output: room.Output}
+	fit.Want, fit.Slack, fit.Balance = s.limiter.Balance(now)
+	var j *job
+	ok := room.Requests > 0
+	if ok {
+		j, ok = s.ready.Pop(fit)
+	}
+	if !ok {
+		lightest, _ := s.ready.Lightest()
+		s.wait = s.limiter.Peek(now, limit.Cost{Requests: 1, Tokens: lightest})
+		return nil
+	}
+	back := func() { s.ready.PushFront(j, queue.Priority(j.rec.Priority), j.weight()) }
+	if !s.money.affords(j) {
+		back()
+		if s.wire > 0 {
+			s.wait = limit.Wait{Until: now.Add(time.Hour), Reason: "cost bound"} // until a call settles
+			return nil
+		}
+		s.stop = &Stop{Kind: StopBound, Reason: "the next call could pass the cost bound of " + s.money.limit.String() + "; spent so far: " + s.money.spent.String(),
+			Hint: "raise --max-cost, then run the same command again"}
+		return nil
+	}
+	t, wait := s.limiter.Reserve(now, j.cost)
+	if wait.Reason != limit.Granted {
+		back()
+		s.wait = wait
+		return nil
+	}
+	j.ticket = t
+	return j
+}
+
+func (s *scheduler) grant(now time.Time, j *job) {
+	j.granted, j.onWire = now, true
+	s.wire++
+	s.money.reserve(j)
+	s.count.Calls++
+	s.count.Charged += j.cost.Tokens + j.cost.Output
+	s.count.TokensReserved += int64(j.tokens.Prompt) + j.reserved
+	if j.tokens.MaxOutput == 0 {
+		s.count.Uncapped++
+	}
+	if len(j.op.Attempts) > 0 {
+		s.count.Retries++
+	}
+}
+
+// left takes a job off the wire; storing what became of it follows.
+func (s *scheduler) left(j *job) {
+	j.onWire = false
+	s.wire--
+	s.storing++
+}
+
+// lost ends a job whose row or line could not be written.
+func (s *scheduler) lost(j *job) {
+	if j.onWire {
+		s.left(j)
+	}
+	s.storing--
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// sent starts the time after which the charge leaves the window.
+func (s *scheduler) sent(at time.Time, j *job) {
+	s.limiter.Sent(at, j.ticket)
+	if s.count.FirstSent.IsZero() {
+		s.count.FirstSent = at
+	}
+	s.count.LastSent = at
+}
+
+// answered settles a call that brought a whole answer.
+func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
+	s.left(j)
+	s.health.Observe(now, nil)
+	used, known := s.usedBy(j, resp.Usage)
+	s.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate)})
+	s.money.settle(j, resp.Usage)
+	c := &s.count
+	if resp.Usage.Known {
+		s.outputs.add(resp.Usage.Output)
+		c.TokensUsed += resp.Usage.Input + resp.Usage.Output
+		c.Used.Input += resp.Usage.Input
+		c.Used.Output += resp.Usage.Output
+		c.Used.Cached += resp.Usage.Cached
+		c.Used.Reasoning += resp.Usage.Reasoning
+	}
+	c.LastDone = now
+	switch resp.Finish {
+	case provider.FinishLength:
+		c.Truncated++
+	case provider.FinishRefused, provider.FinishContentFilter:
+		c.Refused++
+	}
+}
+
+// failed settles a call without an answer and decides what follows.
+func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
+	s.left(j)
+	a := limit.Answer{Outcome: outcomes[err.Kind], RetryAfter: err.RetryAfter, Hinted: err.HasRetryAfter, Reset: err.Reset, Report: report(err.Rate)}
+	if a.Outcome == limit.OK {
+		a.Outcome = limit.Failed
+	}
+	if a.Outcome == limit.RateLimit || a.Outcome == limit.SlowDown {
+		s.count.RateLimited++
+	}
+	if err.Sent {
+		s.limiter.Settle(now, j.ticket, a)
+	} else {
+		s.limiter.Cancel(now, j.ticket)
+	}
+	s.money.fail(j, err.Unknown())
+	if err.Unknown() {
+		s.noteUnknown(j.op.ID)
+	}
+	return s.decide(now, j, err)
+}
+
+// decide asks the policy and carries its decision out as far as it is the
+// scheduler's.
+func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
+	s.health.Observe(now, err)
+	d := s.policy.Decide(now, s.rand.Float64, &j.state, &s.health, err, j.rec.Never)
+	// After a refusal the limiter pauses by itself, with a single call first.
+	if out := outcomes[err.Kind]; (out == limit.OK || out == limit.Overloaded) && d.Pause.After(s.paused) {
+		s.paused = d.Pause
+	}
+	v := verdict{notBefore: d.NotBefore, status: checkpoint.Delayed}
+	switch d.Action {
+	case retry.Retry:
+		v.again = true
+		if err.Unknown() {
+			v.status = checkpoint.Unknown
+		}
+	case retry.Hold:
+		v.status, v.notBefore = checkpoint.Unknown, time.Time{}
+	case retry.DeadLetter:
+		v.status = checkpoint.DeadLetter
+		v.dead = deadLetter{class: d.Kind.String(), code: codeOf(err), msg: err.Message, status: err.StatusCode}
+		if d.Kind != err.Kind {
+			v.dead.msg = d.Reason
+		}
+	default: // Park, Stop, Leave: the operation stays pending
+		v.notBefore = time.Time{}
+		s.halt(d)
+	}
+	return v
+}
+
+// halt ends sending, since the route is the only one.
+func (s *scheduler) halt(d retry.Decision) {
+	if s.stop != nil || d.Action == retry.Leave {
+		return
+	}
+	s.stop = &Stop{Kind: StopProvider, Class: d.Kind.String(), Reason: d.Reason, Hint: retry.Advice(d.Kind)}
+	if d.Action == retry.Park {
+		s.stop.Kind, s.stop.Until = StopBound, d.NotBefore
+	}
+}
+
+// stored counts what became durable and takes back what is to be sent again.
+func (s *scheduler) stored(j *job, v verdict) {
+	s.storing--
+	switch {
+	case v.again && s.stop == nil:
+		s.delayed.Push(j, v.notBefore)
+	case v.status == checkpoint.Completed:
+		s.count.Completed++
+	case v.status == checkpoint.DeadLetter:
+		s.count.Failed++
+		c := s.count.Classes[j.op.Class]
+		if c == nil {
+			c = &classCount{Line: j.rec.Line, Example: v.dead.msg}
+			s.count.Classes[j.op.Class] = c
+		}
+		c.N++
+	case v.status == checkpoint.Unknown:
+		s.count.Held++
+	}
+}
+
+func (s *scheduler) noteUnknown(id string) {
+	s.count.Unknowns++
+	if len(s.count.Unknown) < maxListed {
+		s.count.Unknown = append(s.count.Unknown, id)
+	}
+}
+
+// idle says that nothing waits and nothing is under way.
+func (s *scheduler) idle() bool {
+	if s.wire > 0 || s.storing > 0 {
+		return false
+	}
+	return s.stop != nil || s.ready.Len()+s.delayed.Len()+s.waiting == 0
+}
+
+func codeOf(err *provider.Error) string {
+	if err.Code != "" {
+		return err.Code
+	}
+	return err.Kind.String()
+}

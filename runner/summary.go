@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// StopKind says what ended a run before everything was done.
+type StopKind uint8
+
+// The kinds of stops.
+const (
+	StopProvider    StopKind = iota // auth, spend, no quota, wrong model, unreachable
+	StopBound                       // cost, deadline, daily limit, too long a wait
+	StopInterrupted                 // a signal
+	StopFatal                       // a failure of the run's own files
+)
+
+// Stop is why a run ended before everything was done.
+type Stop struct {
+	Kind   StopKind
+	Class  string // of the provider's error; "" = none
+	Reason string
+	Hint   string
+	Until  time.Time // when to come back; zero = not known
+	Err    error     // the interrupt's cause
+}
+
+// Class is what a summary says of one class of dead letters.
+type Class struct {
+	Name    string `json:"class"`
+	Count   int64  `json:"count"`
+	Line    int    `json:"line,omitempty"`    // of the first of this run
+	Example string `json:"example,omitempty"` // its message
+}
+
+// Summary is how a run ended. Operations is the sum of Completed, Failed,
+// Pending, Unknown and Skipped, which count all runs; the other figures are
+// this run's alone.
+type Summary struct {
+	Operations int64 `json:"operations"`
+	Completed  int64 `json:"completed"`
+	Failed     int64 `json:"failed"`
+	Pending    int64 `json:"pending"`
+	Unknown    int64 `json:"unknown"`
+	Skipped    int64 `json:"skipped"`
+
+	Calls          int64   `json:"calls"`
+	Retries        int64   `json:"retries"`
+	RateLimited    int64   `json:"rate_limited"`
+	TokensReserved int64   `json:"tokens_reserved"`
+	TokensUsed     int64   `json:"tokens_used"`
+	Seconds        float64 `json:"seconds"`
+	Exit           int     `json:"exit"`
+
+	CompletedNow   int64    `json:"completed_now"`
+	Truncated      int64    `json:"truncated"`
+	Refused        int64    `json:"refused"`
+	Suppressed     int64    `json:"duplicates_suppressed"`
+	PossiblyTwice  int64    `json:"possibly_billed_twice"` // calls whose outcome was unknown
+	UnknownOps     []string `json:"unknown_operations,omitempty"`
+	Classes        []Class  `json:"classes,omitempty"`
+	RequestsMinute float64  `json:"requests_per_minute"`
+	TokensMinute   float64  `json:"tokens_per_minute"`
+	Limits         []Use    `json:"limits,omitempty"`
+	UncappedCalls  int64    `json:"uncapped_calls"`
+	ReservedOutput int64    `json:"reserved_output"` // for calls without a cap
+	LearnedOutput  bool     `json:"reserved_output_learned"`
+	Cost           string   `json:"cost,omitempty"`
+	Files          Paths    `json:"files"`
+	Stop           *Stop    `json:"-"`
+	StopReason     string   `json:"stop_reason,omitempty"`
+}
+
+// Use is a limit that was in force.
+type Use struct {
+	Name    string `json:"limit"` // rpm, tpm …
+	N       int64  `json:"n"`
+	Learned bool   `json:"learned"` // the server's, not the user's
+}
+
+// summary adds up what the plan found and what the scheduler counted.
+func (r *run) summary() *Summary {
+	p, c := r.plan, &r.sched.count
+	s := &Summary{
+		Operations: int64(r.index.Len()), Skipped: int64(p.skipped),
+		Completed: int64(p.done) + c.Completed, Failed: int64(p.dead) + c.Failed, Unknown: int64(p.held) + c.Held,
+		Calls: c.Calls, Retries: c.Retries, RateLimited: c.RateLimited,
+		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
+		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed,
+		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop,
+		UncappedCalls: c.Uncapped, ReservedOutput: r.sched.outputs.p99(), LearnedOutput: r.sched.outputs.n >= 20,
+	}
+	s.Pending = s.Operations - s.Completed - s.Failed - s.Unknown - s.Skipped
+	s.UnknownOps = append(slices.Clone(p.unknown), c.Unknown...)
+	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]
+	s.Classes = r.classes()
+	if s.Stop != nil {
+		s.StopReason = s.Stop.Reason
+	}
+	if r.Price.Known {
+		s.Cost = r.Price.Cost(c.Used.Input, c.Used.Output).String()
+	}
+	if minutes := c.LastDone.Sub(c.FirstSent).Minutes(); minutes > 0 {
+		s.RequestsMinute = float64(c.Calls) / minutes
+		s.TokensMinute = float64(c.Charged) / minutes
+	}
+	s.Limits = r.uses()
+	return s
+}
+
+func (r *run) classes() []Class {
+	byName := map[string]*Class{}
+	for name, n := range r.plan.classes {
+		byName[name] = &Class{Name: name, Count: int64(n)}
+	}
+	for name, c := range r.sched.count.Classes {
+		have := byName[name]
+		if have == nil {
+			have = &Class{Name: name}
+			byName[name] = have
+		}
+		have.Count += c.N
+		have.Line, have.Example = c.Line, c.Example
+	}
+	var all []Class
+	for _, c := range byName {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Class) int {
+		if a.Count != b.Count {
+			return int(min(1, max(-1, b.Count-a.Count)))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return all
+}
+
+// uses lists the limits that were in force.
+func (r *run) uses() []Use {
+	var all []Use
+	for _, u := range r.sched.limiter.State(time.Now()).Uses {
+		if u.Limit > 0 {
+			all = append(all, Use{Name: u.Name, N: u.Limit, Learned: u.Learned})
+		}
+	}
+	return all
+}

@@ -1,0 +1,103 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/result"
+)
+
+// twins lets one call serve all lines with the same request (--dedupe). The
+// dispatcher's goroutine owns it; a nil twins does nothing.
+type twins struct {
+	of   map[[32]byte]*twin
+	done map[[32]byte]uint64 // rows that earlier runs finished
+}
+
+// twin is a request that is under way, with the jobs that wait for it.
+type twin struct {
+	seq     uint64 // row of the finished one; 0 = still under way
+	waiting []*job
+}
+
+func newTwins(r *run) *twins {
+	return &twins{of: map[[32]byte]*twin{}, done: r.plan.digests}
+}
+
+// wait says that the job needs no call of its own now.
+func (t *twins) wait(d *dispatcher, j *job) bool {
+	if t == nil {
+		return false
+	}
+	first := t.of[j.op.Digest]
+	switch {
+	case first == nil && t.done[j.op.Digest] != 0:
+		first = &twin{seq: t.done[j.op.Digest]}
+		t.of[j.op.Digest] = first
+	case first == nil:
+		t.of[j.op.Digest] = &twin{}
+		return false
+	}
+	if first.seq == 0 {
+		first.waiting = append(first.waiting, j)
+		d.sched.waiting++
+		return true
+	}
+	d.store(j, func() { d.copyOf(j, first.seq) })
+	return true
+}
+
+// finished gives a finished operation's result to those that wait for it. A
+// job that was left pending leaves its twins pending too.
+func (t *twins) finished(d *dispatcher, j *job, v verdict) {
+	if t == nil || j.op.CopyOf != "" || v.again || t.of[j.op.Digest] == nil {
+		return
+	}
+	first := t.of[j.op.Digest]
+	d.sched.waiting -= len(first.waiting)
+	if isFinal(v.status) {
+		first.seq = j.op.Seq
+		for _, w := range first.waiting {
+			d.sched.count.Suppressed++
+			d.store(w, func() { d.copyOf(w, first.seq) })
+		}
+	}
+	first.waiting = nil
+}
+
+// copyOf finishes a job with the line of its twin, at no usage.
+func (r *run) copyOf(j *job, seq uint64) {
+	op, line, err := r.finishedLine(seq)
+	if err != nil {
+		r.fatal(j, fmt.Errorf("copy the result of operation %s: %w", j.op.ID, err))
+		return
+	}
+	j.op.CopyOf, j.op.Finish, j.op.Class = op.ID, op.Finish, op.Class
+	mine := r.line(j)
+	mine.Response, mine.Error = line.Response, line.Error
+	r.finish(j, op.Status, mine)
+}
+
+// finishedLine reads a finished operation's line back.
+func (r *run) finishedLine(seq uint64) (*checkpoint.Operation, *result.Line, error) {
+	op, err := r.book.get(seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := r.Paths.Output
+	if op.Status == checkpoint.DeadLetter {
+		path = r.Paths.Errors
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	raw := make([]byte, op.Length)
+	if _, err := f.ReadAt(raw, op.Offset); err != nil {
+		return nil, nil, err
+	}
+	line, err := result.Decode(raw)
+	return op, line, err
+}
