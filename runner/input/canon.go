@@ -128,6 +128,10 @@ func (c *canonical) str(i int) int {
 // Digest identifies a request: sha256 over the canonical form of its API, model and body, which must be valid JSON.
 func Digest(api, model string, body []byte) [32]byte {
 	var c canonical
+	return c.digest(api, model, body)
+}
+
+func (c *canonical) digest(api, model string, body []byte) [32]byte {
 	h := sha256.New()
 	h.Write([]byte(`{"api":`))
 	h.Write(appendQuoted(nil, api))

@@ -26,11 +26,12 @@ type Entry struct {
 }
 
 const (
-	flagInvalid   = 1 << iota // is not run
-	flagDuplicate             // invalid because its ID was used before
-	flagDerived               // has no ID: the operation ID is made of the line's content
-	flagHashed                // Hash is set
-	flagLong                  // longer than MaxLineBytes: Length and Sum are those of its beginning
+	flagInvalid      = 1 << iota // is not run
+	flagDuplicate                // invalid because its ID was used before
+	flagDerived                  // has no ID: the operation ID is made of the line's content
+	flagHashed                   // Hash is set
+	flagLooksDerived             // the ID that it gives itself has the form of a derived one
+	flagLong                     // longer than MaxLineBytes: Length and Sum are those of its beginning
 )
 
 // Invalid tells whether the line has a fault; it is no operation then.
@@ -83,16 +84,35 @@ func (ix *Index) Find(op string) (i int, ok bool) {
 	if group := ix.group(idHash(op)); len(group) > 0 {
 		return ix.first(group), true
 	}
-	end := strings.LastIndexByte(op, ':')
-	if end < 0 {
-		return 0, false
-	}
-	if k, err := strconv.ParseUint(op[end+1:], 10, 32); err == nil && strconv.FormatUint(k, 10) == op[end+1:] {
-		if group := ix.group(baseHash(op[:end])); k < uint64(len(group)) {
-			return int(group[k]), true
-		}
+	if i, ok := ix.findDerived(op); ok {
+		return i, true
 	}
 	return ix.findInvalid(op)
+}
+
+// derivedForm takes task:<64 hex digits>:<k> apart.
+func derivedForm(op string) (hash [16]byte, k int, ok bool) {
+	end := strings.LastIndexByte(op, ':')
+	if end < 66 || op[end-65] != ':' {
+		return hash, 0, false
+	}
+	sum, err := hex.DecodeString(op[end-64 : end])
+	k, notK := strconv.Atoi(op[end+1:])
+	if err != nil || notK != nil || strconv.Itoa(k) != op[end+1:] || k < 0 {
+		return hash, 0, false
+	}
+	return [16]byte(sum[:16]), k, true
+}
+
+func (ix *Index) findDerived(op string) (int, bool) {
+	hash, k, ok := derivedForm(op)
+	if !ok {
+		return 0, false
+	}
+	if group := ix.group(hash); k < len(group) {
+		return int(group[k]), true
+	}
+	return 0, false
 }
 
 // findInvalid finds an invalid line by the ID that lineOp gives it.
@@ -129,25 +149,13 @@ func (ix *Index) first(group []uint32) int {
 	return int(group[0])
 }
 
-// idHash is the hash of an operation ID that a line gives itself, baseHash that of what comes before :k in one that it does not.
-// 128 bits of sha256 are taken for equality: nobody can make two IDs that share them.
-func idHash(op string) [16]byte { return hash128("i", op) }
-
-func baseHash(base string) [16]byte { return hash128("d", base) }
-
-func hash128(domain, s string) [16]byte {
+// idHash is the hash of an operation ID that a line gives itself. 128 bits of sha256 are taken for equality: nobody can make two IDs
+// that share them. A line without an ID has the first 128 bits of its canonical form's sum, which its operation ID shows; that form
+// begins with {, so that no ID hashes to it.
+func idHash(op string) [16]byte {
 	var buf [160]byte
-	sum := sha256.Sum256(append(append(buf[:0], domain...), s...))
+	sum := sha256.Sum256(append(append(buf[:0], "id "...), op...))
 	return [16]byte(sum[:16])
-}
-
-// baseOf is the operation ID of a line without an ID, up to its :k.
-func baseOf(task string, canonicalLine []byte) string {
-	if task == "" {
-		task = "default"
-	}
-	sum := sha256.Sum256(canonicalLine)
-	return task + ":" + hex.EncodeToString(sum[:])
 }
 
 func high64(h *[16]byte) uint64 {

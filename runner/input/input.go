@@ -3,7 +3,8 @@
 //
 // A line is one of four shapes, told apart by the names of its top-level fields (which are case-sensitive):
 //
-//   - with --template or --prompt-field every object is Plain, whatever its fields;
+//   - with --template every object is Plain, whatever its fields, but for complete lines of a batch file; with --prompt-field every
+//     object that has the named member is;
 //   - url or method with body, and neither prompt nor messages: Batch;
 //   - params, and none of prompt, messages and input: AnthropicBatch;
 //   - model with messages or input, and none of id, custom_id, system and prompt: Raw;
@@ -64,9 +65,9 @@ type Settings struct {
 	Model         string          // for lines that name no model
 	OverrideModel string          // for all lines, whatever they name
 	System        string          // system message of plain chat lines that have none; "" = none
-	PromptField   string          // member that holds the prompt; "" = prompt. Every line is Plain then
+	PromptField   string          // member that holds the prompt of lines that have it, whatever else they have; "" = none
 	IDField       string          // member that holds the ID, before custom_id and id; "" = none
-	Template      string          // text/template over the line's members that makes the prompt; "" = none. Every line is Plain then
+	Template      string          // text/template over the line's members that makes the prompt of any line but a batch one; "" = none
 	ExtraBody     json.RawMessage // object whose members are added to the bodies of plain lines
 	MaxTokens     int             // output cap of plain chat lines without one; 0 = add nothing
 	Temperature   string          // number as written, for plain chat lines without one; "" = add nothing
@@ -84,10 +85,8 @@ type Settings struct {
 type prepared struct {
 	template *template.Template
 	extra    []member // of ExtraBody
+	hosted   bool     // ExtraBody names tools that the server runs
 }
-
-// anyRecord tells that every line is a plain one, made a prompt by a flag.
-func (s *Settings) anyRecord() bool { return s.Template != "" || s.PromptField != "" }
 
 // maxLine is MaxLineBytes with its default and its bound, which spans of 32 bits need.
 func (s *Settings) maxLine() int {

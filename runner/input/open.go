@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -27,7 +28,8 @@ type File struct {
 	f     *os.File
 	size  int64
 	spool bool
-	sha   [32]byte // zero until known
+	sha   [32]byte  // zero until known
+	idle  sync.Pool // of *examiner
 }
 
 // Open opens the input at path. A plain file is read where it lies. What gzip or zstd compressed, told by its content, is written

@@ -52,19 +52,19 @@ func fieldOf(key []byte) field {
 	return fields
 }
 
-// apis are the routes that a batch line may name, with and without the /v1 that the base URL stands for (Azure's files leave it out).
+// apiOf is the route that a batch line's url, as JSON, names: one of the known ones, with and without the /v1 that the base URL stands for (Azure's files leave it out).
 // Nothing but these exact strings passes, so no line can choose a host or a query.
 func apiOf(url []byte) string {
 	switch string(url) {
-	case "/v1/chat/completions", "/chat/completions":
+	case `"/v1/chat/completions"`, `"/chat/completions"`:
 		return "/chat/completions"
-	case "/v1/responses", "/responses":
+	case `"/v1/responses"`, `"/responses"`:
 		return "/responses"
-	case "/v1/embeddings", "/embeddings":
+	case `"/v1/embeddings"`, `"/embeddings"`:
 		return "/embeddings"
-	case "/v1/completions", "/completions":
+	case `"/v1/completions"`, `"/completions"`:
 		return "/completions"
-	case "/v1/moderations", "/moderations":
+	case `"/v1/moderations"`, `"/moderations"`:
 		return "/moderations"
 	}
 	return ""
@@ -82,6 +82,7 @@ type parser struct {
 	idNew bool   // IDField is set and the line has no such member
 
 	prompt      []byte // JSON of the prompt, for plain lines that have none of messages and input
+	made        bool   // by --template or --prompt-field
 	empty       bool   // the prompt has no text
 	ownSystem   bool   // messages hold a system message of their own
 	priority    Priority
@@ -96,7 +97,7 @@ type parser struct {
 func (p *parser) parse(line []byte, s *Settings) *fault {
 	p.scanner = scanner{b: line, top: p.top[:0], body: p.body[:0], params: p.params[:0]}
 	p.set, p.at, p.id, p.idKey, p.idNew = s, [fields]span{}, span{}, "", false
-	p.prompt, p.empty, p.ownSystem, p.priority, p.model, p.hasModel, p.unread = nil, false, false, Normal, "", false, 0
+	p.prompt, p.made, p.empty, p.ownSystem, p.priority, p.model, p.hasModel, p.unread = nil, false, false, false, Normal, "", false, 0
 	p.modelMember, p.shape, p.api = span{}, Plain, ""
 	if err := p.scanLine(); err != nil {
 		return err
@@ -174,16 +175,6 @@ func (p *parser) given(f field) []byte {
 	return nil
 }
 
-// lookup finds a member by name.
-func (p *parser) lookup(members []member, name string) span {
-	for _, m := range members {
-		if string(m.name(p.b)) == name {
-			return m.val
-		}
-	}
-	return span{}
-}
-
 // findID finds the line's ID and checks its type: strings and integers.
 func (p *parser) findID() *fault {
 	if name := p.set.IDField; name != "" {
@@ -234,10 +225,10 @@ func kind(v []byte) string {
 
 // findShape tells the line's shape by the fields that it has.
 func (p *parser) findShape() *fault {
-	s, chat := p.set, p.has(fPrompt) || p.has(fMessages)
+	chat := p.has(fPrompt) || p.has(fMessages)
 	switch {
-	case s.anyRecord():
-		p.shape = Plain
+	case p.flagMakesPrompt():
+		p.made = true
 	case p.has(fBody) && (p.has(fURL) || p.has(fMethod)) && !chat:
 		p.shape = Batch
 	case p.has(fParams) && !chat && !p.has(fInput):
@@ -250,10 +241,25 @@ func (p *parser) findShape() *fault {
 		return bad(0, `a batch line needs a url: add "url": "/v1/chat/completions"`)
 	case p.has(fURL) || p.has(fMethod):
 		return bad(0, "a batch line needs a body")
+	case p.set.PromptField != "":
+		return bad(0, "no field %q (--prompt-field)", p.set.PromptField)
 	default:
 		return bad(0, "no request: a line has prompt, messages or input, or body with url (or name a field by --prompt-field or --template)%s", p.nearMiss())
 	}
 	return nil
+}
+
+// flagMakesPrompt tells whether the line is a record that --template or --prompt-field makes a prompt of. A line of a batch file is not.
+func (p *parser) flagMakesPrompt() bool {
+	switch {
+	case p.set.PromptField != "":
+		return p.lookup(p.top, p.set.PromptField).some()
+	case p.set.Template == "":
+		return false
+	}
+	object := func(f field) bool { return p.has(f) && p.raw(f)[0] == '{' }
+	batch := object(fBody) && p.has(fURL) && apiOf(p.raw(fURL)) != ""
+	return !batch && !(object(fParams) && p.has(fCustomID))
 }
 
 // nearMiss points at a key that is a field in other letters.

@@ -2,6 +2,8 @@ package input
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -42,7 +44,12 @@ func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
 	if e.flags&flagLong != 0 {
 		return Record{}, fmt.Errorf("line %d is longer than %d bytes", e.Line, s.maxLine())
 	}
-	var p parser
+	x, ok := f.idle.Get().(*examiner)
+	if !ok {
+		x = &examiner{}
+	}
+	defer f.idle.Put(x)
+	p := &x.p
 	if fault := p.parse(raw, s); fault != nil {
 		return Record{}, fmt.Errorf("line %d: %w", e.Line, fault)
 	}
@@ -50,36 +57,38 @@ func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
 		Line: int(e.Line), Shape: p.shape, API: p.api, Model: p.model, Sum: e.Sum, Priority: p.priority,
 		Task: text(p.given(fTask)), Tenant: text(p.given(fTenant)),
 	}
-	r.Op = ix.opOf(i, &p, r.Task)
+	r.Op = ix.opOf(i, x, r.Task)
 	if p.id.some() {
 		r.CustomID = p.id.of(raw)
 	}
-	members := p.body
+	hosted := false
 	switch p.shape {
 	case Batch:
-		r.Body = p.withModel(p.at[fBody])
+		r.Body, hosted = p.withModel(p.at[fBody]), p.hosted(p.body)
 	case AnthropicBatch:
-		r.Body, members = p.withModel(p.at[fParams]), p.params
+		r.Body, hosted = p.withModel(p.at[fParams]), p.hosted(p.params)
 	case Raw:
-		r.Body, members = p.rawBody(), p.top
+		r.Body, hosted = p.rawBody(), p.hosted(p.top)
 	default:
-		r.Body, members = p.plainBody(), p.top
+		r.Body, hosted = p.plainBody(), p.set.ready.hosted || p.hostedTool(p.at[fTools])
 	}
 	r.Metadata = p.metadata()
-	r.Never = p.given(fRetry) != nil || p.serverTools(members)
-	r.Digest = Digest(r.API, r.Model, r.Body)
+	r.Never = hosted || p.given(fRetry) != nil
+	r.Digest = x.canon.digest(r.API, r.Model, r.Body)
 	return r, nil
 }
 
-// opOf is the operation ID of a valid entry.
-func (ix *Index) opOf(i int, p *parser, task string) string {
-	if p.id.some() {
-		return text(quoteID(p.id.of(p.b)))
+// opOf is the operation ID of a valid entry, which x has parsed.
+func (ix *Index) opOf(i int, x *examiner, task string) string {
+	if x.p.id.some() {
+		return text(quoteID(x.p.id.of(x.p.b)))
 	}
-	var c canonical
-	e := ix.at(i)
-	k, _ := slices.BinarySearch(ix.group(e.Hash), uint32(i))
-	return baseOf(task, c.form(p.b)) + ":" + strconv.Itoa(k)
+	if task == "" {
+		task = "default"
+	}
+	sum := sha256.Sum256(x.canon.form(x.p.b))
+	k, _ := slices.BinarySearch(ix.group(ix.at(i).Hash), uint32(i))
+	return task + ":" + hex.EncodeToString(sum[:]) + ":" + strconv.Itoa(k)
 }
 
 // withModel is a caller's body with the model that is to be asked for; untouched where it names that already.
@@ -171,7 +180,7 @@ func (p *parser) metadata() []byte {
 	if p.has(fMetadata) {
 		return p.raw(fMetadata)
 	}
-	if p.shape != Plain || p.set.anyRecord() {
+	if p.shape != Plain || p.made {
 		return nil
 	}
 	var out []byte
@@ -189,43 +198,42 @@ func (p *parser) metadata() []byte {
 	return append(out, '}')
 }
 
-// serverTools tells whether a request has the server act on the world while it answers: any tool that is neither a function nor custom
+// hosted tells whether a request has the server act on the world while it answers: any tool that is neither a function nor custom
 // (hosted tools, MCP), Anthropic's mcp_servers, chat's web_search_options, OpenRouter's plugins. Asked twice, it would act twice.
-func (p *parser) serverTools(members []member) bool {
+func (s *scanner) hosted(members []member) bool {
 	for _, name := range []string{"web_search_options", "mcp_servers", "plugins"} {
-		if v := p.lookup(members, name); p.shape != Plain && v.some() && !empty(v.of(p.b)) {
+		if v := s.lookup(members, name); v.some() && !none(v.of(s.b)) {
 			return true
 		}
 	}
-	v := p.lookup(members, "tools")
-	if p.shape == Plain {
-		if v = (span{}); p.given(fTools) != nil {
-			v = p.at[fTools]
-		}
-	}
-	if !v.some() || p.b[v.start] != '[' {
+	return s.hostedTool(s.lookup(members, "tools"))
+}
+
+func (s *scanner) hostedTool(tools span) bool {
+	if !tools.some() || s.b[tools.start] != '[' {
 		return false
 	}
-	var tool []member
-	for i := p.space(int(v.start) + 1); p.b[i] != ']'; {
-		end := p.value(i, 2)
-		if p.b[i] == '{' {
-			tool = tool[:0]
-			p.object(i, 2, &tool)
-			if kind := p.lookup(tool, "type"); kind.some() {
-				if name := text(kind.of(p.b)); name != "function" && name != "custom" {
-					return true
-				}
+	var members []member
+	for i := s.space(int(tools.start) + 1); s.b[i] != ']'; {
+		end := 0
+		if s.b[i] == '{' {
+			members = members[:0]
+			end = s.object(i, 2, &members)
+			kind := s.lookup(members, "type").of(s.b)
+			if name := text(kind); len(kind) > 0 && name != "function" && name != "custom" {
+				return true
 			}
+		} else {
+			end = s.value(i, 2)
 		}
-		if i = p.space(end); p.b[i] == ',' {
-			i = p.space(i + 1)
+		if i = s.space(end); s.b[i] == ',' {
+			i = s.space(i + 1)
 		}
 	}
 	return false
 }
 
-func empty(v []byte) bool {
+func none(v []byte) bool {
 	switch string(v) {
 	case "null", "false", "[]":
 		return true

@@ -293,6 +293,16 @@ func (s *scanner) glyph(i int) string {
 	return fmt.Sprintf("%q", r)
 }
 
+// lookup finds a member by name.
+func (s *scanner) lookup(members []member, name string) span {
+	for _, m := range members {
+		if string(m.name(s.b)) == name {
+			return m.val
+		}
+	}
+	return span{}
+}
+
 // repeated gives the first key that an object has twice.
 func repeated(b []byte, members []member) (again, first member, found bool) {
 	plain := len(members) <= 32

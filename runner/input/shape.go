@@ -30,7 +30,7 @@ func (p *parser) checkBatch() *fault {
 	if err := p.want(fURL, "a string", '"'); err != nil {
 		return err
 	}
-	if p.api = apiOf(url[1 : len(url)-1]); p.api == "" {
+	if p.api = apiOf(url); p.api == "" {
 		return bad(int(p.at[fURL].start), "unknown url %s: one of /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/completions, /v1/moderations", clip(text(url)))
 	}
 	if v := p.raw(fBody); v[0] != '{' {
@@ -105,14 +105,10 @@ func (p *parser) checkPlain() *fault {
 		return err
 	}
 	switch {
-	case s.Template != "":
+	case p.made && s.Template != "":
 		return p.render()
-	case s.PromptField != "":
-		v := p.lookup(p.top, s.PromptField)
-		if !v.some() {
-			return bad(0, "no field %q (--prompt-field)%s", s.PromptField, p.nearMiss())
-		}
-		return p.usePrompt(v, s.PromptField)
+	case p.made:
+		return p.usePrompt(p.lookup(p.top, s.PromptField), s.PromptField)
 	}
 	p.findUnread()
 	if n := btoi(p.has(fPrompt)) + btoi(p.has(fMessages)) + btoi(p.has(fInput)); n > 1 {

@@ -42,6 +42,7 @@ func (s *Settings) prepare() (*prepared, error) {
 		if sc.space(end) < len(sc.b) {
 			return nil, errors.New("extra-body must be one JSON object")
 		}
+		ready.hosted = sc.hosted(ready.extra)
 		if again, _, found := repeated(sc.b, ready.extra); found {
 			return nil, fmt.Errorf("extra-body: key %q is there twice", again.name(sc.b))
 		}
