@@ -43,26 +43,32 @@ func (s *Server) answer(dst []byte, c *call) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `{"index":`...)
-		dst = strconv.AppendInt(dst, int64(i), 10)
-		if chat {
-			dst = append(dst, `,"message":{"role":"assistant","content":`...)
-			dst = s.appendContent(dst, c, h+uint64(i))
-			dst = append(dst, `,"annotations":[]},"logprobs":null,"finish_reason":"`...)
-		} else {
-			dst = append(dst, `,"text":"`...)
-			dst = s.appendText(dst, c, h+uint64(i))
-			dst = append(dst, `","logprobs":null,"finish_reason":"`...)
-		}
-		dst = append(append(dst, c.finish...), '"')
-		if c.fault == "choice_error" {
-			dst = append(dst, `,"error":{"code":502,"message":"Upstream provider failed","metadata":{"error_type":"provider_unavailable"}}`...)
-		}
-		dst = append(dst, '}')
+		dst = s.appendChoice(dst, c, h+uint64(i), i)
 	}
 	dst = append(dst, `],"usage":`...)
 	dst = appendUsage(dst, "prompt", "completion", c)
 	return append(dst, `,"service_tier":"default","system_fingerprint":"fp_mock"}`...)
+}
+
+// appendChoice writes one choice of a chat or text completion.
+func (s *Server) appendChoice(dst []byte, c *call, h uint64, index int) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(index), 10)
+	if c.api == apiChat {
+		dst = append(dst, `,"message":{"role":"assistant","content":`...)
+		dst = s.appendContent(dst, c, h)
+		dst = append(dst, `,"annotations":[]}`...)
+	} else {
+		dst = append(dst, `,"text":"`...)
+		dst = s.appendText(dst, c, h)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"logprobs":null,"finish_reason":"`...)
+	dst = append(append(dst, c.finish...), '"')
+	if c.fault == "choice_error" {
+		dst = append(dst, `,"error":{"code":502,"message":"Upstream provider failed","metadata":{"error_type":"provider_unavailable"}}`...)
+	}
+	return append(dst, '}')
 }
 
 // appendContent writes a chat message's content and refusal fields.

@@ -3,6 +3,7 @@ package fake
 import (
 	"encoding/base64"
 	"encoding/json"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -84,6 +85,7 @@ func TestRejected(t *testing.T) {
 		{"POST", "/v1/chat/completions", `{"model":"z"}`, "Bearer secret", 404, "model_not_found"},
 		{"POST", "/v1/chat/completions", `{"messages":[]}`, "Bearer secret", 400, "model parameter"},
 		{"POST", "/v1/chat/completions", `{"model":"m","stream":true}`, "Bearer secret", 400, "stream"},
+		{"POST", "/v1/chat/completions", `{"model":"m","n":129}`, "Bearer secret", 400, "maximum"},
 		{"POST", "/v1/chat/completions", `{"model":`, "Bearer secret", 400, "parse"},
 		{"POST", "/v1/chat/completions", `[]`, "Bearer secret", 400, "parse"},
 		{"POST", "/v1/chat/completions", chat(strings.Repeat("a", 200)), "Bearer secret", 413, "too large"},
@@ -217,5 +219,26 @@ func TestLatencyDraws(t *testing.T) {
 	}
 	if below < 900 || below > 1100 {
 		t.Errorf("got %d of 2000 below the median, want half", below)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []Config{
+		{RPM: -1},
+		{Latency: -time.Second},
+		{ErrorRate: 1.5},
+		{LostRate: math.NaN()},
+		{ErrorStatus: []int{200}},
+		{DownStatus: 999},
+		{WindowLength: 1},
+		{DownFrom: 5, DownUntil: 5},
+		{Window: 9},
+	} {
+		if c.Validate() == nil {
+			t.Errorf("%+v: got nil, want an error", c)
+		}
+	}
+	if err := (Config{RPM: 20, Burst: 30, ErrorRate: 1, ErrorStatus: []int{529}, DownFrom: 2, DownUntil: 3}).Validate(); err != nil {
+		t.Errorf("got %v, want nil", err)
 	}
 }

@@ -27,6 +27,12 @@ func apiOf(path string) string {
 	return ""
 }
 
+// What one call may ask for: OpenAI's bound of n, and enough for any embedding.
+const (
+	maxChoices = 128
+	maxDims    = 1 << 14
+)
+
 // call is one request and what became of it.
 type call struct {
 	api, model string
@@ -58,7 +64,7 @@ type call struct {
 
 // read fills the call from its body; false if that is no JSON object.
 func (c *call) read(body []byte) bool {
-	body = bytes.TrimSpace(body)
+	body = bytes.Trim(body, " \t\r\n")
 	sum := sha256.Sum256(body)
 	c.body, c.bodyID = body, binary.BigEndian.Uint64(sum[:])
 	c.keyID = c.bodyID
@@ -88,10 +94,12 @@ func (c *call) read(body []byte) bool {
 			c.texts(v)
 		}
 	})
-	c.inputs = max(1, c.inputs)
-	c.choices = n
-	if c.api == apiCompletions {
-		c.choices *= c.inputs
+	c.inputs, c.choices = max(1, c.inputs), 1
+	switch c.api {
+	case apiChat:
+		c.choices = n
+	case apiCompletions:
+		c.choices = n * c.inputs
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -123,6 +124,39 @@ type Config struct {
 
 	// Count gives the prompt tokens of a request body; nil = ceil(characters/4)+1. Called without a lock, by many at once.
 	Count func(api, model string, body []byte) int
+}
+
+// Validate names the first setting that makes no sense; New takes what Validate passes.
+func (c Config) Validate() error {
+	for _, n := range []int{c.RPM, c.TPM, c.RPD, c.TPD, c.Concurrency, c.Burst, c.DefaultOutput, c.Output, c.OutputJitter, c.Dimensions, c.QuotaAfter, c.DownFrom, c.DownUntil} {
+		if n < 0 {
+			return fmt.Errorf("a limit or count of %d: want 0 or more", n)
+		}
+	}
+	for _, d := range []time.Duration{c.WindowLength, c.Day, c.Phase, c.Slice, c.RefuseDelay, c.Latency, c.LatencyJitter} {
+		if d < 0 {
+			return fmt.Errorf("a duration of %v: want 0 or more", d)
+		}
+	}
+	for _, share := range []float64{c.ErrorRate, c.LostRate} {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("a share of %v: want 0 to 1", share)
+		}
+	}
+	for _, status := range append([]int{c.DownStatus}, c.ErrorStatus...) {
+		if status != 0 && (status < 400 || status > 599) {
+			return fmt.Errorf("an error status of %d: want 400 to 599", status)
+		}
+	}
+	switch {
+	case c.WindowLength > 0 && c.WindowLength < time.Millisecond:
+		return fmt.Errorf("a window of %v: want a millisecond or more", c.WindowLength)
+	case c.DownUntil > 0 && c.DownUntil <= c.DownFrom:
+		return fmt.Errorf("down from call %d until call %d: want a later end", c.DownFrom, c.DownUntil)
+	case int(c.Window) >= len(windowNames) || int(c.Accounting) >= len(accountingNames) || int(c.Style) >= len(styleNames):
+		return errors.New("an unknown window, accounting or style")
+	}
+	return nil
 }
 
 func (c Config) withDefaults() Config {

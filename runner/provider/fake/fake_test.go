@@ -31,7 +31,7 @@ func send(ctx context.Context, rt http.RoundTripper, base, api, body, key string
 		return got{err: err}
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
+	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // a bomb is longer
 	return got{res.StatusCode, res.Header, string(b), err}
 }
 

@@ -227,19 +227,23 @@ func (s *Server) noModel(model string) reply {
 		map[string]any{"error_type": "not_found"})
 }
 
-// bomb is a small gzip stream that unpacks to 64 MiB of a valid JSON object.
+// bomb is a small gzip stream that unpacks to 64 MiB of a valid JSON object. Its blanks are one packed MiB, repeated as
+// members of the stream.
 func (s *Server) bomb() []byte {
 	s.bombOnce.Do(func() {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		blanks := bytes.Repeat([]byte(" "), 1<<16)
-		fmt.Fprint(z, `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"`)
-		for range 1 << 10 {
-			_, _ = z.Write(blanks) // a bytes.Buffer takes everything
-		}
-		fmt.Fprint(z, `"}}]}`)
-		_ = z.Close()
-		s.bombBody = b.Bytes()
+		s.bombBody = bytes.Join([][]byte{
+			pack([]byte(`{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"`)),
+			bytes.Repeat(pack(bytes.Repeat([]byte(" "), 1<<20)), 64),
+			pack([]byte(`"}}]}`)),
+		}, nil)
 	})
 	return s.bombBody
+}
+
+func pack(text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(text) // a bytes.Buffer takes everything
+	_ = z.Close()
+	return b.Bytes()
 }

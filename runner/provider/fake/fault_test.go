@@ -1,6 +1,8 @@
 package fake
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +73,7 @@ func TestFaults(t *testing.T) {
 			for name := range st.Faults {
 				played[name] = true
 			}
-			if c.err == nil && g.header.Get("Content-Type") == "application/json" && c.marker != "short" && c.marker != "redirect" && !json.Valid([]byte(g.body)) {
+			if c.err == nil && g.header.Get("Content-Type") == "application/json" && c.marker != "short" && c.marker != "redirect" && c.marker != "bomb" && !json.Valid([]byte(g.body)) {
 				t.Errorf("%s: got a body that is no JSON: %.300s", c.marker, g.body)
 			}
 		})
@@ -129,6 +131,18 @@ func TestFaultScript(t *testing.T) {
 	st := s.Stats()
 	if st.Rekeyed != 1 || st.Twice.Operations != 0 || st.TwiceBodies.Operations != 1 || st.TwiceBodies.Extra != 2 {
 		t.Errorf("keys changed under one body: got %+v", st)
+	}
+}
+
+func TestBomb(t *testing.T) {
+	packed := New(Config{}).bomb()
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, z)
+	if err != nil || len(packed) > 1<<17 || n < 64<<20 {
+		t.Errorf("got %d bytes that unpack to %d, %v", len(packed), n, err)
 	}
 }
 
