@@ -3,7 +3,9 @@ package result
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 )
 
 // Repair is what Open did to the end of a file. The zero value means nothing.
@@ -118,4 +120,32 @@ func lastLine(f io.ReaderAt, size int64) (line []byte, start int64, err error) {
 		return line, start + int64(begin), nil
 	}
 	return nil, 0, nil
+}
+
+// Tail calls fn for each line from an offset on, as Scan does: the lines that are in the file and that no checkpoint
+// knows of. Their bytes are written and synced once more before. A sync that failed may have left them in the page cache
+// alone, marked as clean, and neither a read nor another sync would show it. Call it before the first Append.
+func (w *Writer) Tail(from int64, fn func(Scanned) error) error {
+	w.mu.Lock()
+	f, size := w.f, w.synced
+	w.mu.Unlock()
+	if err := w.writeAgain(f, from, size); err != nil {
+		return fmt.Errorf("write %s again from offset %d: %w", w.path, from, err)
+	}
+	return scanFile(f, ScanOptions{From: from}, fn)
+}
+
+func (w *Writer) writeAgain(from file, offset, end int64) error {
+	if offset >= end {
+		return nil
+	}
+	to, err := os.OpenFile(w.path, os.O_WRONLY, 0) // the Writer's own descriptor only appends
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.NewOffsetWriter(to, offset), io.NewSectionReader(from, offset, end-offset))
+	if err == nil {
+		err = to.Sync()
+	}
+	return errors.Join(err, to.Close())
 }

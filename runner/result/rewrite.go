@@ -63,15 +63,14 @@ func copyKept(to io.Writer, from io.ReaderAt, keep func(Scanned) bool, moved *Wr
 	err := scanFile(from, ScanOptions{}, func(sc Scanned) error {
 		switch {
 		case keep(sc):
-			// Not from sc.Raw: a line too long for memory is kept as well.
-			if _, err := io.Copy(out, io.NewSectionReader(from, sc.Offset, sc.Length)); err != nil {
+			if err := copyLine(out, from, sc); err != nil {
 				return err
 			}
 			if placed != nil {
 				placed(sc, Span{Offset: size, Length: sc.Length})
 			}
 			size += sc.Length + 1
-			return out.WriteByte('\n')
+			return nil
 		case moved == nil || sc.Raw == nil:
 			return nil
 		}
@@ -90,4 +89,18 @@ func copyKept(to io.Writer, from io.ReaderAt, keep func(Scanned) bool, moved *Wr
 		_, err = moved.append(gone[:len(gone)-1])
 	}
 	return size, err
+}
+
+// copyLine copies a line and its newline. One too long for memory is read again.
+func copyLine(out *bufio.Writer, from io.ReaderAt, sc Scanned) error {
+	var err error
+	if sc.Raw != nil {
+		_, err = out.Write(sc.Raw)
+	} else {
+		_, err = io.Copy(out, io.NewSectionReader(from, sc.Offset, sc.Length))
+	}
+	if err != nil {
+		return err
+	}
+	return out.WriteByte('\n')
 }

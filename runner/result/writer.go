@@ -143,14 +143,6 @@ func (w *Writer) Size() int64 {
 	return w.synced
 }
 
-// Tail calls fn for each line from an offset on, as Scan does.
-func (w *Writer) Tail(from int64, fn func(Scanned) error) error {
-	w.mu.Lock()
-	f := w.f
-	w.mu.Unlock()
-	return scanFile(f, ScanOptions{From: from}, fn)
-}
-
 // Append writes a line, given without its newline, and returns where it lies once it is on disk. One sync serves all
 // callers that wait. After an error every later call fails with ErrFailed: a torn line is cut off again, but whether
 // whole lines of the failed write stay is not known: stop, and let Open and Tail see. A full disk is
