@@ -30,6 +30,7 @@ type budget struct {
 	log  window
 	held int64 // reserved and not yet in the log
 	sent int64 // all that ever went into the log
+	wire int64 // what of it is not answered yet
 	srv  server
 
 	base float64 // the even pace before its scale, an amount each span; 0 = not paced evenly
@@ -72,7 +73,7 @@ func (b *budget) room(now int64) int64 {
 	if n := b.limit(); n > 0 && !b.bucket() {
 		room = n - b.use()
 	}
-	if r, said := b.srv.room(now, b.span, b.sent, b.log.sum); said {
+	if r, said := b.srv.room(now, b.span, b.sent, b.log.sum, b.wire); said {
 		room = min(room, r-b.held)
 	}
 	return room
@@ -96,7 +97,7 @@ func (b *budget) ready(now, n int64) (at int64, told bool) {
 			at = b.log.frees(over)
 		}
 	}
-	r, said := b.srv.room(now, b.span, b.sent, b.log.sum)
+	r, said := b.srv.room(now, b.span, b.sent, b.log.sum, b.wire)
 	if !said {
 		return at, false
 	}

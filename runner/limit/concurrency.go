@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	firstCeiling   = 8
@@ -11,12 +14,14 @@ const (
 	// retrial is how long a ceiling that brought no more completions stays before growth is
 	// tried again, in round trips (and never less than a second).
 	retrial = 10
+	// quickest is the most that one completion adds.
+	quickest = 3.0
 )
 
-// Concurrency is the ceiling of calls on the wire. It starts at 8 and grows by one with each
-// completion, so it doubles each round trip, while it is what binds, completions rise and nothing
-// is refused. A concurrency refusal or an overload cuts it once a round trip; from then on it grows
-// by one a round trip. It reads no clock and is not safe for concurrent use.
+// Concurrency is the ceiling of calls on the wire. It starts at 8 and grows with each completion, by one
+// where all take equally long, so that it doubles each round trip (the shortest seen), while it is
+// what binds, completions rise and nothing is refused. A concurrency refusal or an overload cuts it once a round trip; after a calm it then
+// grows by one a round trip. It reads no clock and is not safe for concurrent use.
 type Concurrency struct {
 	max     int
 	ceiling float64
@@ -24,7 +29,9 @@ type Concurrency struct {
 
 	slow    bool  // doubling; false after a cut
 	rtt     int64 // smoothed time from sent to answered, ns; 0 = no answer yet
+	least   int64 // the shortest of them
 	cutAt   int64
+	calm    int64 // how long after a cut the ceiling stays
 	stuckAt int64 // when growth was found useless; 0 = it was not
 
 	// The round trip being counted, and what the one before it came to.
@@ -59,8 +66,9 @@ func (c *Concurrency) room() bool { return c.wire < int(c.ceiling) }
 func (c *Concurrency) succeeded(sent, now int64) {
 	rtt := max(now-sent, 1)
 	if c.rtt == 0 {
-		c.rtt = rtt
+		c.rtt, c.least = rtt, rtt
 	}
+	c.least = min(c.least, rtt)
 	c.rtt += (rtt - c.rtt) / 8
 	c.done++
 	if c.done == 1 && c.since == 0 {
@@ -69,12 +77,12 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if now-c.since >= max(c.rtt, int64(20*time.Millisecond)) {
 		c.round(now)
 	}
-	if !c.full || c.stuckAt != 0 || 2*c.wire < int(c.ceiling) {
+	if !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm || 2*c.wire < int(c.ceiling) {
 		return
 	}
-	step := 1.0
-	if !c.slow {
-		step = 1 / c.ceiling
+	step := 1 / c.ceiling
+	if c.slow {
+		step = min(math.Exp2(float64(c.rtt)/float64(c.least))-1, quickest)
 	}
 	c.ceiling = min(c.ceiling+step, float64(c.max))
 }
@@ -104,10 +112,16 @@ func (c *Concurrency) round(now int64) {
 	c.full = !c.room()
 }
 
-// cut lowers the ceiling to keep times the calls on the wire, once a round trip.
+// cut lowers the ceiling to keep times the calls on the wire, once a round trip. After it the ceiling
+// stays for some round trips: the more, the sooner it had to be cut again.
 func (c *Concurrency) cut(now int64, keep float64) {
 	if now-c.cutAt < c.rtt {
 		return
+	}
+	if now-c.cutAt < 4*c.calm {
+		c.calm = min(2*c.calm, 64*c.rtt)
+	} else {
+		c.calm = 4 * c.rtt
 	}
 	c.cutAt, c.slow, c.stuckAt = now, false, 0
 	c.ceiling = max(1, min(c.ceiling, float64(c.wire+1))*keep)

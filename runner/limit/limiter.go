@@ -31,6 +31,7 @@ type ticket struct {
 	second int64 // requests sent in the second that ended with it
 	cost   amounts
 	sent   amounts // each budget's sent and use just after this call
+	near   amounts // what of sent the server may have seen after this call
 	used   amounts
 	slots  amounts // where the log holds the charge; -1 = nowhere
 }
@@ -52,6 +53,7 @@ type Limiter struct {
 	turned window // requests refused in the last minute
 
 	spread  int64 // when the spread of sends within a round trip allows the next
+	bursts  bool  // the server has been seen to take bursts
 	rhythm        // the even pace's scale and growth
 	episode       // pauses
 }
@@ -100,16 +102,25 @@ func (l *Limiter) time(at int64) time.Time {
 func (l *Limiter) Reserve(now time.Time, c Cost) (Ticket, Wait) {
 	l.tick(now)
 	cost := c.amounts()
-	if at, why := l.blocked(&cost); why != Granted {
-		if why == AtCeiling {
-			l.conc.full = true
-		} else {
-			l.conc.mixed = true
-			l.bound = l.bound || why == AtEvenPace
-		}
-		return Ticket{}, Wait{l.time(at), why}
+	if w := l.ask(&cost); w.Reason != Granted {
+		return Ticket{}, w
 	}
 	return l.grant(cost), Wait{}
+}
+
+// ask says what keeps cost back, and remembers it: what bound decides what may grow.
+func (l *Limiter) ask(cost *amounts) Wait {
+	at, why := l.blocked(cost)
+	switch why {
+	case Granted:
+		return Wait{}
+	case AtCeiling:
+		l.conc.full = true
+	default:
+		l.conc.mixed = true
+		l.bound = l.bound || why == AtEvenPace
+	}
+	return Wait{l.time(at), why}
 }
 
 // blocked is what keeps cost back, and until when; Granted if nothing does.
@@ -171,16 +182,21 @@ func (l *Limiter) grant(cost amounts) Ticket {
 	return Ticket{n, t.gen}
 }
 
-// spacing spreads sends within a round trip, at twice what the ceiling can sustain (as TCP pacing
-// does), so that a first refusal is back before many more calls are out. Before the first answer the
-// round trip is unknown: the even share of the limit, within bounds, stands in for it.
+// spacing spreads sends within a round trip, at a small multiple of what the ceiling can sustain (as
+// TCP pacing does), so that a first refusal is back before many more calls are out. Before the first
+// answer the round trip is unknown; and until the server has been seen to take a burst, calls go at
+// no more than three times their even share.
 func (l *Limiter) spacing() int64 {
-	if l.conc.rtt > 0 {
-		return l.conc.rtt / int64(2*l.conc.Ceiling())
-	}
 	gap := int64(50 * time.Millisecond)
-	if n := l.b[dReq].limit(); n > 0 {
-		gap = min(int64(minute)/n, int64(250*time.Millisecond))
+	if l.conc.rtt > 0 {
+		gap = l.conc.rtt / int64(4*l.conc.Ceiling())
+	}
+	if n := l.b[dReq].limit(); n > 0 && !l.bursts && !l.even {
+		share := min(int64(minute)/(3*n), int64(250*time.Millisecond))
+		if l.conc.rtt == 0 {
+			return share
+		}
+		gap = max(gap, share)
 	}
 	return gap
 }
@@ -208,7 +224,9 @@ func (l *Limiter) charge(r *ticket, at int64) {
 	r.second = l.second.sum
 	for d := range l.b {
 		if b := &l.b[d]; !b.late {
+			r.near[d] = b.log.since(at - reorder)
 			r.slots[d] = b.put(at, r.cost[d], r.cost[d])
+			b.wire += r.cost[d]
 			r.sent[d], r.used[d] = b.sent, b.log.sum
 		}
 	}
@@ -259,6 +277,8 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 		b := &l.b[d]
 		if b.late {
 			r.sent[d], r.used[d] = b.sent, b.log.sum
+		} else {
+			b.wire -= r.cost[d]
 		}
 		if d == dTok && a.Report.Input.said() || b.none() {
 			continue // the overall window repeats the tighter of the two
@@ -267,7 +287,7 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 			b.srv.stated = clamp(w.Limit)
 			continue
 		}
-		b.srv.hear(w, r.sentAt, b.span, r.sent[d], r.used[d])
+		b.srv.hear(w, r.sentAt, b.span, r.sent[d], r.near[d], r.used[d])
 	}
 	if a.Outcome == OK {
 		l.succeeded(r, at)

@@ -70,7 +70,7 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 	case !l.known():
 		l.every = quickly
 		l.evenAt(dReq, l.lately(r))
-	case l.now-l.strike < 150*int64(time.Second) && l.strike > 0:
+	case l.strike > 0 && l.now-l.strike < 150*int64(time.Second) && l.now > int64(minute):
 		l.evenAt(dReq, l.lately(r)) // twice within our limits: the server's is lower, or shared
 	default:
 		l.strike = max(l.now, 1)
@@ -168,5 +168,8 @@ func (l *Limiter) cutPace(r *ticket) {
 		to = min(max(to, evenly*l.lately(r)/base), evenly*l.scale)
 	}
 	l.bad, l.scale, l.step = l.scale, max(to, 0.01), firstStep
+	if !l.slow {
+		l.every = min(2*l.every, 4*steadily)
+	}
 	l.stretch(l.now)
 }

@@ -36,8 +36,12 @@ const (
 const (
 	// resetSlop is how far a reset may be off: many servers round it to seconds.
 	resetSlop = int64(1200 * time.Millisecond)
-	// proof is how long reports must agree before they prove a refill, if the level did not move.
-	proof = int64(6 * time.Second)
+	// reorder is how far apart two calls must be sent for the server to see them in that order. A
+	// bucket is spent to the last token, so what was sent closer than that counts twice until it is
+	// answered, and refill counts that much later: it only leaves a little in the bucket.
+	reorder = int64(50 * time.Millisecond)
+	// proof is how long a reset must stay before it proves a fixed window.
+	proof = int64(3 * time.Second)
 )
 
 // server is what the headers have said of one budget.
@@ -50,6 +54,7 @@ type server struct {
 	remain  int64
 	resetAt int64 // 0 = not said
 	sent    int64 // everything charged up to that call
+	near    int64 // the part of it that the server may have seen only after that call
 	used    int64 // our own part of the window then
 
 	refill     refill
@@ -63,14 +68,18 @@ type server struct {
 
 // hear takes the report of an admitted call that was sent at the given time. An older call than that
 // of the last report is out of date.
-func (s *server) hear(w Window, at, span, sent, used int64) {
+func (s *server) hear(w Window, at, span, sent, near, used int64) {
+	if w.said() && s.known && at < s.at && at > s.at-reorder {
+		s.remain = min(s.remain, clamp(w.Remaining)) // it came after the other one after all
+	}
 	if !w.said() || s.known && at < s.at {
 		return
 	}
 	if w.Limit > 0 {
 		s.limit = clamp(w.Limit)
 	}
-	s.known, s.at, s.remain, s.sent, s.used, s.resetAt = true, at, clamp(w.Remaining), sent, used, 0
+	s.known, s.at, s.remain, s.resetAt = true, at, clamp(w.Remaining), 0
+	s.sent, s.near, s.used = sent, near, used
 	if w.ResetAfter <= 0 || s.limit == 0 {
 		return
 	}
@@ -92,7 +101,7 @@ func (s *server) learn(at, span, reset int64) {
 		}
 		s.bucketLow, s.bucketHigh = min(s.bucketLow, missing), max(s.bucketHigh, missing)
 		s.misses = 0
-		if s.bucketHigh-s.bucketLow >= max(s.limit/8, 2) || at-s.bucketAt >= proof && missing > 0 {
+		if s.bucketHigh-s.bucketLow >= max(s.limit/8, 2) {
 			s.refill = continuous
 		}
 	} else if s.misses++; s.misses >= 2 {
@@ -108,22 +117,23 @@ func (s *server) learn(at, span, reset int64) {
 	case s.refill == continuous:
 	case moved > resetSlop:
 		s.refill = asItExpires
-	case at-s.anchorAt >= proof/2 && s.refill == refillUnknown:
+	case at-s.anchorAt >= proof && s.refill == refillUnknown:
 		s.refill = atReset
 	}
 }
 
 // room is what the server would still let through at now, if its last report holds, after all that
-// was charged since (sent counts everything, used our part of the window). said is false if there is
-// no report in force.
-func (s *server) room(now, span, sent, used int64) (room int64, said bool) {
+// was charged since (sent counts everything, used our part of the window, wire what is unanswered).
+// said is false if there is no report in force.
+func (s *server) room(now, span, sent, used, wire int64) (room int64, said bool) {
 	if !s.known {
 		return 0, false
 	}
 	switch {
 	case s.refill == continuous && s.limit > 0:
-		back := float64(s.limit) / float64(span) * float64(max(now-s.at, 0))
-		return min(s.limit, s.remain+int64(min(back, float64(s.limit)))) - (sent - s.sent), now-s.at < span
+		back := float64(s.limit) / float64(span) * float64(max(now-s.at-reorder, 0))
+		level := s.remain - min(s.near, wire) + int64(min(back, float64(s.limit)))
+		return min(s.limit, level) - (sent - s.sent), now-s.at < span
 	case s.resetAt > 0 && now >= s.resetAt, s.resetAt == 0 && now >= s.at+span:
 		return 0, false
 	case s.refill == asItExpires, s.resetAt == 0:

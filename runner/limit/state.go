@@ -32,10 +32,7 @@ func (l *Limiter) Never(c Cost) (limit string, n int64, never bool) {
 func (l *Limiter) Peek(now time.Time, c Cost) Wait {
 	l.tick(now)
 	cost := c.amounts()
-	if at, why := l.blocked(&cost); why != Granted {
-		return Wait{l.time(at), why}
-	}
-	return Wait{}
+	return l.ask(&cost)
 }
 
 // Room is the largest cost that each budget could grant now. Requests is 0 while no call may go at
@@ -52,7 +49,7 @@ func (l *Limiter) Room(now time.Time) Cost {
 		Tokens:   min(room[dTok], room[dIn], room[dTokDay]),
 		Output:   min(room[dOut], room[dTok], room[dTokDay]),
 	}
-	if _, why := l.blocked(&one); why != Granted {
+	if w := l.ask(&one); w.Reason != Granted {
 		c.Requests = 0
 	}
 	return c
@@ -73,7 +70,7 @@ func (l *Limiter) Balance(now time.Time) (want, slack int64, ok bool) {
 	}
 	fair := float64(t) / float64(r)
 	want = int64(fair*float64(req.use()+1)) - tok.use()
-	return want, max(t/50, int64(2*fair)), true
+	return want, max(min(t/50, (t-tok.use())/8), int64(fair)), true
 }
 
 // Use is one budget as progress shows it.

@@ -67,6 +67,14 @@ func (w *window) expire(now int64) {
 	}
 }
 
+// since is what was sent after the time at, or shortly before it.
+func (w *window) since(at int64) (n int64) {
+	for i := len(w.slots) - 1; i >= w.head && w.slots[i].until > at+w.hold; i-- {
+		n += w.slots[i].n
+	}
+	return n
+}
+
 // adjust changes the charge logged under seq, if it is still in the window.
 func (w *window) adjust(seq, delta int64) {
 	i := int(seq - w.base)
