@@ -36,7 +36,7 @@ type splitter struct {
 
 func newSplitter(f *File, maxLine int) *splitter {
 	return &splitter{f: f, max: maxLine, sum: sha256.New(), pool: &sync.Pool{New: func() any {
-		b := make([]byte, 0, blockSize+4096)
+		b := make([]byte, 0, min(f.size, blockSize+4096))
 		return &b
 	}}}
 }

@@ -6,7 +6,11 @@ import "strconv"
 func (p *parser) plainBody() []byte {
 	w := bodyWriter{out: make([]byte, 0, len(p.b)+len(p.set.System)+len(p.prompt)+256)}
 	w.out = append(w.out, '{')
-	w.member("model", appendQuoted(nil, p.model))
+	if own := p.given(fModel); p.hasModel && p.set.OverrideModel == "" {
+		w.member("model", own)
+	} else {
+		w.member("model", appendQuoted(nil, p.model))
+	}
 	chat := p.api == "/chat/completions"
 	if chat {
 		w.member("messages", p.messages())

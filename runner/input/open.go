@@ -23,9 +23,12 @@ var ErrChanged = errors.New("the input changed since the pre-flight read it")
 
 // File is an opened input with random access to its plain bytes. Record and Raw are safe for concurrent use.
 type File struct {
-	name  string
-	path  string
-	f     *os.File
+	name string
+	path string
+	f    interface {
+		io.ReaderAt
+		io.Closer
+	}
 	size  int64
 	spool bool
 	sha   [32]byte  // zero until known
