@@ -1,4 +1,5 @@
 package estimate
+
 // A splitter returns the end of the piece that begins at b[i], i < len(b). b is
 // valid UTF-8. Each one gives exactly what its encoding's regular expression
 // matches there; the expressions are those of tiktoken, as tiktoken-go states
