@@ -121,12 +121,12 @@ func TestDamagedPages(t *testing.T) {
 	}
 }
 
-// TestDamagedHeaders flips each bit of what bbolt trusts: page headers and the first elements.
+// TestDamagedHeaders flips bits in what bbolt trusts: page headers and the first elements.
 func TestDamagedHeaders(t *testing.T) {
 	file, last, before := sample(t)
 	page := os.Getpagesize()
 	for at := 0; at < len(file); at += page {
-		for i := range 48 {
+		for i := at / page % 3; i < 48; i += 3 {
 			bad := bytes.Clone(file)
 			bad[at+i] ^= 1 << (i % 8)
 			judge(t, fmt.Sprintf("page %d byte %d", at/page, i), bad, last, before)

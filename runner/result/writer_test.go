@@ -175,12 +175,15 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestEveryCut opens a file cut at each byte: what is left is the lines that were whole.
-func TestEveryCut(t *testing.T) {
+// TestCuts opens a file cut at many a byte, and at each near its end: what is left is the lines that were whole.
+func TestCuts(t *testing.T) {
 	a, b := shortLine("a"), shortLine("ü")
 	whole := a + "\n" + b + "\n"
 	path := tempFile(t, "")
-	for n := range len(whole) + 1 {
+	for n := 0; n <= len(whole); n++ {
+		if n%11 != 0 && n < len(whole)-20 && (n < len(a)-3 || n > len(a)+10) {
+			continue
+		}
 		if err := os.WriteFile(path, []byte(whole[:n]), 0o600); err != nil {
 			t.Fatal(err)
 		}
