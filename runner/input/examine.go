@@ -81,7 +81,8 @@ func (x *examiner) line(line []byte, off int64) {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// identify sets the entry's hash. An invalid line has one if its ID can be read.
+// identify sets the entry's hash. An invalid line has one if it can be read that far: settings that let it pass made, or will make, an
+// operation of it.
 func (x *examiner) identify(e *Entry) {
 	p := &x.p
 	e.Shape, e.Priority = p.shape, p.priority
@@ -93,7 +94,7 @@ func (x *examiner) identify(e *Entry) {
 		if _, _, looks := derivedForm(op); looks {
 			e.flags |= flagLooksDerived
 		}
-	case !e.Invalid():
+	case p.formed:
 		sum := sha256.Sum256(x.canon.form(p.b))
 		e.Hash = [16]byte(sum[:16])
 		e.flags |= flagHashed | flagDerived

@@ -87,7 +87,7 @@ func (ix *Index) Find(op string) (i int, ok bool) {
 	if i, ok := ix.findDerived(op); ok {
 		return i, true
 	}
-	return ix.findInvalid(op)
+	return ix.findLine(op)
 }
 
 // derivedForm takes task:<64 hex digits>:<k> apart.
@@ -115,8 +115,8 @@ func (ix *Index) findDerived(op string) (int, bool) {
 	return 0, false
 }
 
-// findInvalid finds an invalid line by the ID that lineOp gives it.
-func (ix *Index) findInvalid(op string) (int, bool) {
+// findLine finds a line by the ID that lineOp gives it, whether or not it is invalid now.
+func (ix *Index) findLine(op string) (int, bool) {
 	line, _, _ := strings.Cut(strings.TrimPrefix(op, "line:"), ":")
 	n, err := strconv.ParseUint(line, 10, 32)
 	if err != nil {
@@ -130,7 +130,7 @@ func (ix *Index) findInvalid(op string) (int, bool) {
 			hi = mid
 		}
 	}
-	if lo < ix.n && ix.at(lo).Invalid() && lineOp(ix.at(lo)) == op {
+	if lo < ix.n && lineOp(ix.at(lo)) == op {
 		return lo, true
 	}
 	return 0, false

@@ -189,6 +189,27 @@ func TestDerivedAsID(t *testing.T) {
 	}
 }
 
+// TestFindUnderOtherSettings: results are looked up without the flags of the run that made them.
+func TestFindUnderOtherSettings(t *testing.T) {
+	f := open(t, `{"prompt":"x"}`+"\n"+`{"params":{"model":"m"}}`)
+	run := &Settings{Model: "m"}
+	ix, _ := preflight(t, f, run)
+	r, err := f.Record(ix, 0, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := []string{r.Op}
+	for l := range f.Invalid(ix, run) {
+		ops = append(ops, l.Op)
+	}
+	ix, _ = preflight(t, f, &Settings{Anthropic: true})
+	for i, op := range ops {
+		if at, ok := ix.Find(op); !ok || at != i {
+			t.Errorf("Find(%q) = %d, %v, want %d", op, at, ok, i)
+		}
+	}
+}
+
 func TestProblemsAreCapped(t *testing.T) {
 	var b strings.Builder
 	for i := range 250 {

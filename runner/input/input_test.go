@@ -74,6 +74,7 @@ func TestBodies(t *testing.T) {
 			"/responses", `{ "model" : "n\"" , "input":"x"}`,
 		},
 		{"batch model put first", Settings{Model: "n"}, `{"url":"/v1/embeddings","body":{ "input":"x"}}`, "/embeddings", `{"model":"n", "input":"x"}`},
+		{"batch by escaped names", Settings{Model: "n"}, `{"u\u0072l":"/v1/embeddings","b\u006fdy":{"mod\u0065l":"m"}}`, "/embeddings", `{"mod\u0065l":"m"}`},
 		{"batch empty body", Settings{Model: "n"}, `{"url":"/v1/embeddings","body":{ }}`, "/embeddings", `{"model":"n" }`},
 		{
 			"anthropic",

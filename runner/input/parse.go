@@ -82,6 +82,7 @@ type parser struct {
 	idNew bool   // IDField is set and the line has no such member
 
 	prompt      []byte // JSON of the prompt, for plain lines that have none of messages and input
+	formed      bool   // the line is a JSON object without repeated keys
 	made        bool   // by --template or --prompt-field
 	empty       bool   // the prompt has no text
 	ownSystem   bool   // messages hold a system message of their own
@@ -98,10 +99,11 @@ func (p *parser) parse(line []byte, s *Settings) *fault {
 	p.scanner = scanner{b: line, top: p.top[:0], body: p.body[:0], params: p.params[:0]}
 	p.set, p.at, p.id, p.idKey, p.idNew = s, [fields]span{}, span{}, "", false
 	p.prompt, p.made, p.empty, p.ownSystem, p.priority, p.model, p.hasModel, p.unread = nil, false, false, false, Normal, "", false, 0
-	p.modelMember, p.shape, p.api = span{}, Plain, ""
+	p.modelMember, p.shape, p.api, p.formed = span{}, Plain, "", false
 	if err := p.scanLine(); err != nil {
 		return err
 	}
+	p.formed = true
 	for _, step := range []func(*parser) *fault{
 		(*parser).findFields, (*parser).findID, (*parser).findShape, (*parser).checkCommon, (*parser).checkShape, (*parser).findModel,
 	} {
@@ -136,7 +138,7 @@ func (p *parser) scanLine() *fault {
 	}
 	for _, members := range [][]member{p.top, p.body, p.params} {
 		if again, first, found := repeated(b, members); found {
-			return bad(int(again.key.start)-1, "key %q is there twice (first at column %d)", again.name(b), column(b, int(first.key.start)-1))
+			return bad(int(again.key.start)-1, "key %s is there twice (first at column %d)", clip(string(again.name(b))), column(b, int(first.key.start)-1))
 		}
 	}
 	return nil

@@ -1,12 +1,10 @@
 package input
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strconv"
 
@@ -26,7 +24,8 @@ func (f *File) Raw(ix *Index, i int) ([]byte, error) {
 	return raw, nil
 }
 
-// Record reads an operation's line again and makes its request. s is the one of Preflight, or one that differs in what Preflight does not check. Safe for concurrent use.
+// Record reads an operation's line again and makes its request. s is the one of
+// Preflight, or one that differs in what makes no line valid or invalid. Safe for concurrent use.
 func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
 	if s.ready == nil {
 		own := *s
@@ -61,21 +60,25 @@ func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
 	if p.id.some() {
 		r.CustomID = p.id.of(raw)
 	}
-	hosted := false
-	switch p.shape {
-	case Batch:
-		r.Body, hosted = p.withModel(p.at[fBody]), p.hosted(p.body)
-	case AnthropicBatch:
-		r.Body, hosted = p.withModel(p.at[fParams]), p.hosted(p.params)
-	case Raw:
-		r.Body, hosted = p.rawBody(), p.hosted(p.top)
-	default:
-		r.Body, hosted = p.plainBody(), p.set.ready.hosted || p.hostedTool(p.at[fTools])
-	}
+	r.Body, r.Never = p.request()
 	r.Metadata = p.metadata()
-	r.Never = hosted || p.given(fRetry) != nil
 	r.Digest = x.canon.digest(r.API, r.Model, r.Body)
 	return r, nil
+}
+
+// request is the line's request, and whether it must not be sent twice.
+func (p *parser) request() (body []byte, never bool) {
+	switch p.shape {
+	case Batch:
+		body, never = p.withModel(p.at[fBody]), p.hosted(p.body)
+	case AnthropicBatch:
+		body, never = p.withModel(p.at[fParams]), p.hosted(p.params)
+	case Raw:
+		body, never = p.rawBody(), p.hosted(p.top)
+	default:
+		body, never = p.plainBody(), p.set.ready.hosted || p.hostedTool(p.at[fTools])
+	}
+	return body, never || p.given(fRetry) != nil
 }
 
 // opOf is the operation ID of a valid entry, which x has parsed.
@@ -91,90 +94,6 @@ func (ix *Index) opOf(i int, x *examiner, task string) string {
 	return task + ":" + hex.EncodeToString(sum[:]) + ":" + strconv.Itoa(k)
 }
 
-// withModel is a caller's body with the model that is to be asked for; untouched where it names that already.
-func (p *parser) withModel(body span) []byte {
-	if p.modelMember.some() && (p.set.OverrideModel == "" || p.set.OverrideModel == text(p.modelMember.of(p.b))) {
-		return p.b[body.start:body.end:body.end]
-	}
-	return setModel(p.b, body, p.modelMember, p.model)
-}
-
-// setModel writes an object with model's value replaced, or with model put first.
-func setModel(b []byte, object, value span, model string) []byte {
-	out := make([]byte, 0, int(object.end-object.start)+len(model)+16)
-	if value.some() {
-		out = append(out, b[object.start:value.start]...)
-		out = appendQuoted(out, model)
-		return append(out, b[value.end:object.end]...)
-	}
-	out = appendQuoted(append(out, `{"model":`...), model)
-	rest := b[object.start+1 : object.end]
-	if bytes.TrimSpace(rest)[0] != '}' {
-		out = append(out, ',')
-	}
-	return append(out, rest...)
-}
-
-// ReplaceModel gives a request body with its model replaced and all other bytes as they are; a body without a model gets one.
-// Routes use it. The body must be a JSON object.
-func ReplaceModel(body []byte, model string) ([]byte, error) {
-	s := scanner{b: body}
-	i := s.space(0)
-	if i >= len(body) || body[i] != '{' {
-		return nil, fmt.Errorf("the body is no JSON object")
-	}
-	var members []member
-	end := s.object(i, 1, &members)
-	if end < 0 {
-		return nil, s.fault
-	}
-	var value span
-	for _, m := range members {
-		if string(m.name(body)) == "model" {
-			value = m.val
-		}
-	}
-	return setModel(body, span{int32(i), int32(end)}, value, model), nil
-}
-
-// rawBody is a raw line without the members that llmbatch reads for itself, every other byte as it is, with its model.
-func (p *parser) rawBody() []byte {
-	whole := span{0, int32(len(p.b))}
-	own := func(m member) bool {
-		name := string(m.name(p.b))
-		switch name {
-		case "task", "tenant", "priority", "retry":
-			return true
-		case "model", "messages", "input":
-			return false
-		}
-		return p.id.some() && name == p.idKey
-	}
-	if !slices.ContainsFunc(p.top, own) {
-		return p.withModel(whole)
-	}
-	out := make([]byte, 0, len(p.b))
-	last := int32(-1) // end of the member before
-	for _, m := range p.top {
-		from := m.key.start - 1
-		if !own(m) {
-			if len(out) == 0 {
-				out = append(out, p.b[:p.top[0].key.start-1]...)
-			} else {
-				from = last
-			}
-			out = append(out, p.b[from:m.val.end]...)
-		}
-		last = m.val.end
-	}
-	out = append(out, p.b[last:]...)
-	if p.set.OverrideModel == "" {
-		return out
-	}
-	out, _ = ReplaceModel(out, p.model) // a raw line was valid and stays so
-	return out
-}
-
 // metadata is what the result echoes.
 func (p *parser) metadata() []byte {
 	if p.has(fMetadata) {
@@ -186,7 +105,12 @@ func (p *parser) metadata() []byte {
 	var out []byte
 	for _, m := range p.top {
 		name := m.name(p.b)
-		if fieldOf(name) < fields || p.id.some() && string(name) == p.idKey {
+		switch fieldOf(name) {
+		case fields, fID, fCustomID, fMethod, fURL, fBody, fParams:
+		default:
+			continue
+		}
+		if p.id.some() && string(name) == p.idKey {
 			continue
 		}
 		out = append(out, "{,"[btoi(out != nil)])
@@ -239,58 +163,4 @@ func none(v []byte) bool {
 		return true
 	}
 	return false
-}
-
-// InvalidLine is a line that is not run.
-type InvalidLine struct {
-	Index int // its entry
-	Problem
-	Op       string // its ID if it can be read and no other line has it, else line:<number>:<12 hex digits of its sum>
-	CustomID []byte // its ID as it came, nil if it cannot be read
-	Raw      []byte // the line; the beginning of one that is too long
-}
-
-// Invalid reads the invalid lines again, in the order of the file, and says what is wrong with each. It stops after an error.
-func (f *File) Invalid(ix *Index, s *Settings) iter.Seq2[InvalidLine, error] {
-	return func(yield func(InvalidLine, error) bool) {
-		x := examiner{set: s, max: s.maxLine()}
-		for i := range ix.n {
-			if !ix.at(i).Invalid() {
-				continue
-			}
-			l, err := f.invalid(ix, i, s, &x)
-			if !yield(l, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (f *File) invalid(ix *Index, i int, s *Settings, x *examiner) (InvalidLine, error) {
-	e := ix.at(i)
-	raw, err := f.Raw(ix, i)
-	if err != nil {
-		return InvalidLine{}, err
-	}
-	l := InvalidLine{Index: i, Raw: raw, Op: lineOp(e), Problem: Problem{Line: int(e.Line)}}
-	if e.flags&flagLong != 0 {
-		l.Msg = fmt.Sprintf("the line is longer than --max-line-bytes %d", x.max)
-		return l, nil
-	}
-	fault := x.p.parse(raw, s)
-	if x.p.id.some() {
-		l.CustomID = x.p.id.of(raw)
-	}
-	if e.flags&flagDuplicate != 0 {
-		l.Msg, err = f.duplicateMsg(ix, i, s, &x.p)
-		return l, err
-	}
-	if fault == nil {
-		return InvalidLine{}, fmt.Errorf("line %d: %w", e.Line, ErrChanged)
-	}
-	l.Column, l.Msg = column(raw, fault.pos), fault.msg
-	if x.p.id.some() && ix.first(ix.group(e.Hash)) == i {
-		l.Op = text(quoteID(x.p.id.of(raw)))
-	}
-	return l, nil
 }

@@ -45,7 +45,7 @@ func TestNotices(t *testing.T) {
 
 func TestRecordFields(t *testing.T) {
 	set := &Settings{Model: "m", Anthropic: true, IDField: "key"}
-	text := `{"custom_id":12,"prompt":"x","task":"sum","tenant":"acme","priority":"high","topic": "t" ,"n":1.0}
+	text := `{"custom_id":12,"prompt":"x","task":"sum","tenant":"acme","priority":"high","topic": "t" ,"n":1.0,"url":"u","id":7}
 {"prompt":"x","priority":"low","metadata":{"a": 1},"topic":"t"}
 {"key":"k","prompt":"x","task":null,"priority":null,"retry":null}
 {"model":"o","messages":[],"metadata":[1],"priority":"normal"}
@@ -53,7 +53,7 @@ func TestRecordFields(t *testing.T) {
 `
 	got := records(t, text, set)
 	for i, want := range []Record{
-		{Line: 1, CustomID: []byte("12"), API: "/chat/completions", Model: "m", Priority: High, Task: "sum", Tenant: "acme", Metadata: []byte(`{"topic": "t","n":1.0}`)},
+		{Line: 1, CustomID: []byte("12"), API: "/chat/completions", Model: "m", Priority: High, Task: "sum", Tenant: "acme", Metadata: []byte(`{"topic": "t","n":1.0,"url":"u","id":7}`)},
 		{Line: 2, API: "/chat/completions", Model: "m", Priority: Low, Metadata: []byte(`{"a": 1}`)},
 		{Line: 3, CustomID: []byte(`"k"`), API: "/chat/completions", Model: "m"},
 		{Line: 4, Shape: Raw, API: "/chat/completions", Model: "o", Metadata: []byte("[1]")},

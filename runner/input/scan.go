@@ -128,7 +128,8 @@ func (s *scanner) object(i, depth int, into *[]member) int {
 // member scans a member's value; the objects body and params of the line itself are noted as well.
 func (s *scanner) member(key, keyEnd, val, depth int, into *[]member) int {
 	if depth == 1 && into == &s.top && val < len(s.b) && s.b[val] == '{' {
-		switch string(s.b[key:keyEnd]) {
+		m := member{key: span{int32(key), int32(keyEnd)}}
+		switch string(m.name(s.b)) {
 		case "body":
 			s.body = s.body[:0]
 			return s.object(val, depth+1, &s.body)
