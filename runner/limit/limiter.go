@@ -187,11 +187,16 @@ func (l *Limiter) grant(cost amounts) Ticket {
 // answer the round trip is unknown; and until the server has been seen to take a burst, calls go at
 // no more than three times their even share.
 func (l *Limiter) spacing() int64 {
+	n := l.b[dReq].limit()
 	gap := int64(50 * time.Millisecond)
-	if l.conc.rtt > 0 {
+	switch {
+	case l.conc.rtt == 0:
+	case n == 0:
+		gap = l.conc.rtt / int64(2*l.conc.Ceiling())
+	default:
 		gap = l.conc.rtt / int64(4*l.conc.Ceiling())
 	}
-	if n := l.b[dReq].limit(); n > 0 && !l.bursts && !l.even {
+	if n > 0 && !l.bursts && !l.even {
 		share := min(int64(minute)/(3*n), int64(250*time.Millisecond))
 		if l.conc.rtt == 0 {
 			return share

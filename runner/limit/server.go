@@ -52,6 +52,8 @@ type server struct {
 	known   bool
 	at      int64 // when the reporting call was sent
 	remain  int64
+	low     int64 // the least of what calls sent close to that one were told
+	lowAt   int64
 	resetAt int64 // 0 = not said
 	sent    int64 // everything charged up to that call
 	near    int64 // the part of it that the server may have seen only after that call
@@ -78,7 +80,12 @@ func (s *server) hear(w Window, at, span, sent, near, used int64) {
 	if w.Limit > 0 {
 		s.limit = clamp(w.Limit)
 	}
+	first := !s.known
 	s.known, s.at, s.remain, s.resetAt = true, at, clamp(w.Remaining), 0
+	if first || s.remain <= s.low || at >= s.lowAt+reorder {
+		s.low, s.lowAt = s.remain, at
+	}
+	s.remain = s.low // a call that was sent just before may have come after this one
 	s.sent, s.near, s.used = sent, near, used
 	if w.ResetAfter <= 0 || s.limit == 0 {
 		return
@@ -142,13 +149,18 @@ func (s *server) room(now, span, sent, used, wire int64) (room int64, said bool)
 	return s.remain - (sent - s.sent), true
 }
 
-// opens is when a room that falls short by lack will be enough, if nothing new is heard.
-func (s *server) opens(now, span, lack int64) int64 {
+// opens is when a room that falls short by lack will be enough, if nothing new is heard; frees is when
+// as much of our own will have left the window.
+func (s *server) opens(now, span, lack, frees int64) int64 {
+	end := s.resetAt
+	if end == 0 {
+		end = s.at + span
+	}
 	switch {
 	case s.refill == continuous && s.limit > 0:
 		return now + int64(float64(lack)/float64(s.limit)*float64(span)) + 1
-	case s.resetAt > 0:
-		return s.resetAt
+	case s.refill == asItExpires, s.resetAt == 0:
+		return min(end, frees)
 	}
-	return s.at + span
+	return end
 }

@@ -42,7 +42,11 @@ func (l *Limiter) Room(now time.Time) Cost {
 	one := amounts{dReq: 1, dReqDay: 1}
 	var room amounts
 	for d := range l.b {
-		room[d] = max(l.b[d].room(l.now), 0)
+		b := &l.b[d]
+		room[d] = max(b.room(l.now), 0)
+		if b.base > 0 && b.tat > l.now {
+			room[d] = 0 // paced evenly, and not due
+		}
 	}
 	c := Cost{
 		Requests: min(room[dReq], room[dReqDay]),
