@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"unicode/utf8"
 )
@@ -196,29 +195,4 @@ func appendString(b []byte, s string) []byte {
 		i++
 	}
 	return append(b, '"')
-}
-
-// Decode reads a line. The raw fields of the Line are copies. The error is ErrNotOurs if it is JSON without an llmbatch
-// object, and says where the JSON breaks otherwise.
-func Decode(line []byte) (*Line, error) {
-	var l Line
-	if err := json.Unmarshal(line, &l); err != nil {
-		return nil, fmt.Errorf("no whole result line: %w", err)
-	}
-	if l.LLM.Op == "" {
-		return nil, ErrNotOurs
-	}
-	l.CustomID = unNull(l.CustomID)
-	if l.Response != nil {
-		l.Response.Body = unNull(l.Response.Body)
-	}
-	return &l, nil
-}
-
-// unNull makes null what it was before Encode.
-func unNull(raw json.RawMessage) json.RawMessage {
-	if string(raw) == "null" {
-		return nil
-	}
-	return raw
 }

@@ -85,10 +85,50 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// checkDecoders compares the fast decoder, where it says yes, and the walk over a value with encoding/json.
+func checkDecoders(t *testing.T, line []byte) {
+	t.Helper()
+	var want Line
+	err := json.Unmarshal(line, &want)
+	if got, ok := decodeOurs(line); ok && (err != nil || !reflect.DeepEqual(got, &want)) {
+		t.Fatalf("%q: got %+v, want %+v, %v", line, got, want, err)
+	}
+	p := parser{b: line, ok: true}
+	if p.raw(); p.ok && p.i == len(line) && !json.Valid(line) {
+		t.Fatalf("%q passes as a value", line)
+	}
+}
+
+func TestValuesAreReadStrictly(t *testing.T) {
+	for _, good := range []string{
+		`{}`, `[]`, `{"a":[1,-0,0.5e+3,1E-2,null,true,false,""]}`, `"\u00eF\"\\\/\b"`, `-12`, `[[[]]]`, `"abcdefgh01234567\n"`, "\"\x7f\xff\"",
+		strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000),
+	} {
+		p := parser{b: []byte(good), ok: true}
+		if p.raw(); !p.ok || p.i != len(good) {
+			t.Errorf("%.40q is not read", good)
+		}
+	}
+	deepest := Line{Response: &Response{Body: []byte(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000))}, LLM: Meta{Op: "a"}}
+	if _, err := Decode(deepest.Encode()); err != nil {
+		t.Errorf("the deepest body that is written is not read: %v", err)
+	}
+	for _, bad := range []string{
+		``, `{`, `[1`, `[1,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `01`, `1.`, `.5`, `1e`, `-`, `+1`, `tru`, `nul`, `NaN`, `"`, `"\x"`, `"\u12"`,
+		`"\u12g4"`, `"\u\u0010"`, "\"a\nb\"", "\"abcdefgh\x00\"", `[1 2]`, `]`, `}`, strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
+	} {
+		p := parser{b: []byte(bad), ok: true}
+		if p.raw(); p.ok && p.i == len(bad) {
+			t.Errorf("%.40q passes", bad)
+		}
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add(string(testLine().Encode()), "a", []byte(`{"x":[1, 2]}`))
 	f.Add(`{"id":"x","llmbatch":{"op":"\ud835"}}`, "\xff", []byte("{"))
 	f.Fuzz(func(t *testing.T, line, text string, body []byte) {
+		checkDecoders(t, []byte(line))
 		if l, err := Decode([]byte(line)); err == nil {
 			again, err := Decode(l.Encode())
 			if err != nil || again.LLM.Op != l.LLM.Op || again.LLM.Usage != l.LLM.Usage {
@@ -100,9 +140,11 @@ func FuzzLine(f *testing.F) {
 		if !json.Valid(b) || !utf8.Valid(b) || strings.ContainsAny(string(b), "\n\r") {
 			t.Fatalf("wrote %q", b)
 		}
-		if _, err := Decode(b); err != nil {
-			t.Fatalf("wrote %q: %v", b, err)
+		if _, ok := decodeOurs(b); !ok {
+			t.Fatalf("the fast decoder does not read %q", b)
 		}
+		checkDecoders(t, b)
+		checkDecoders(t, b[:len(b)*len(line)%(len(b)+1)])
 	})
 }
 

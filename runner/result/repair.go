@@ -122,15 +122,19 @@ func lastLine(f io.ReaderAt, size int64) (line []byte, start int64, err error) {
 	return nil, 0, nil
 }
 
+// writtenAgain is how much of a file's end Tail writes again at most, bytes: more than one failed sync can have left.
+const writtenAgain = 64 << 20
+
 // Tail calls fn for each line from an offset on, as Scan does: the lines that are in the file and that no checkpoint
-// knows of. Their bytes are written and synced once more before. A sync that failed may have left them in the page cache
-// alone, marked as clean, and neither a read nor another sync would show it. Call it before the first Append.
+// knows of. Their bytes (64 MiB at most, from the end) are written and synced once more before. A sync that failed may
+// have left them in the page cache alone, marked as clean, and neither a read nor another sync would show it. Call it
+// before the first Append.
 func (w *Writer) Tail(from int64, fn func(Scanned) error) error {
 	w.mu.Lock()
 	f, size := w.f, w.synced
 	w.mu.Unlock()
-	if err := w.writeAgain(f, from, size); err != nil {
-		return fmt.Errorf("write %s again from offset %d: %w", w.path, from, err)
+	if err := w.writeAgain(f, max(from, size-writtenAgain), size); err != nil {
+		return fmt.Errorf("write the end of %s again: %w", w.path, err)
 	}
 	return scanFile(f, ScanOptions{From: from}, fn)
 }

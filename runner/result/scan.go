@@ -23,7 +23,7 @@ type Scanned struct {
 	Span
 	Number int    // from 1, counted from where the scan began
 	Raw    []byte // without the newline; valid during the call; nil if Err is ErrTooLong
-	Line   *Line  // nil if Err is set
+	Line   *Line  // nil if Err is set; its raw fields are parts of Raw
 	Err    error  // ErrTorn, ErrTooLong, ErrNotOurs, or where the JSON breaks
 }
 
@@ -74,7 +74,7 @@ func scanFile(f io.ReaderAt, o ScanOptions, fn func(Scanned) error) error {
 			continue
 		}
 		if sc.Err == nil {
-			sc.Line, sc.Err = Decode(sc.Raw)
+			sc.Line, sc.Err = decodeAliased(sc.Raw)
 			if sc.Err != nil && !r.ended {
 				sc.Err = ErrTorn
 			}

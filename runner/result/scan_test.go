@@ -144,3 +144,18 @@ func TestRewriteWithoutOther(t *testing.T) {
 		t.Errorf("got %q, Size %d; want nothing", got, w.Size())
 	}
 }
+
+func BenchmarkScan(b *testing.B) {
+	l := testLine()
+	l.Response.Body = []byte(`{"choices":[{"message":{"role":"assistant","content":"` + strings.Repeat("word ", 200) + `"}}]}`)
+	const lines = 10_000
+	content := strings.Repeat(string(l.Encode())+"\n", lines)
+	path := tempFile(b, content)
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		n := 0
+		if err := Scan(path, ScanOptions{}, func(Scanned) error { n++; return nil }); err != nil || n != lines {
+			b.Fatal(n, err)
+		}
+	}
+}
