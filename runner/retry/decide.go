@@ -155,12 +155,13 @@ func (p Policy) afterRefusal(now time.Time, rnd func() float64, s *State, h *Hea
 // afterRouteFailure pauses a route that is down at no cost to the item, and
 // stops it after too long; else the failure is the item's.
 func (p Policy) afterRouteFailure(now time.Time, rnd func() float64, s *State, h *Health, e *provider.Error, d Decision) Decision {
-	if (h.Down() || e.Kind == provider.KindLoading) && !s.freeSpent(now, p) {
-		if out := now.Sub(h.failing); !h.failing.IsZero() && out >= p.MaxOutage {
-			d.Action = Stop
-			d.Reason = fmt.Sprintf("no success for %s: %s", out.Round(time.Second), e.Error())
-			return d
-		}
+	down := h.Down() || e.Kind == provider.KindLoading
+	if out := now.Sub(h.failing); down && !h.failing.IsZero() && out >= p.MaxOutage {
+		d.Action = Stop
+		d.Reason = fmt.Sprintf("no success for %s: %s", out.Round(time.Second), e.Error())
+		return d
+	}
+	if down && !s.freeSpent(now, p) {
 		d.Pause = h.pause(now, rnd, p)
 		if hinted := now.Add(hint(rnd, e)); hinted.After(d.Pause) {
 			d.Pause = hinted
@@ -221,7 +222,7 @@ func (p Policy) counted(now time.Time, rnd func() float64, s *State, e *provider
 	d.Action, d.NotBefore = Retry, now.Add(max(backoff, hint(rnd, e)))
 	if e.Unknown() {
 		// An answer may still be on its way to a store that the key finds.
-		if ready := e.SentAt.Add(reconcile); ready.After(d.NotBefore) {
+		if ready := e.SentAt.Add(ReconcileDelay); ready.After(d.NotBefore) {
 			d.NotBefore = ready
 		}
 	}

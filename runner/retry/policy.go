@@ -23,9 +23,9 @@ type Policy struct {
 }
 
 const (
-	// reconcile is how long an attempt of unknown outcome gets, from its
+	// ReconcileDelay is how long an attempt of unknown outcome gets, from its
 	// sending, to be finished and found under its key.
-	reconcile = 5 * time.Second
+	ReconcileDelay = 5 * time.Second
 	// sameServer identical server errors in a row make one the item's own.
 	sameServer = 4
 	// emptyRetries and recheckRetries are what an empty answer, a malformed

@@ -1,0 +1,89 @@
+package retry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/provider"
+)
+
+func unsent() *provider.Error { return &provider.Error{Kind: provider.KindConnect} }
+
+func TestOutageCostsNoAttempt(t *testing.T) {
+	for name, e := range map[string]*provider.Error{"unreachable": unsent(), "overloaded": failed(provider.KindOverloaded)} {
+		h, p := healthy(), Policy{}
+		states := make([]State, 12)
+		now, stopped := t0, false
+		var counted int
+		for !stopped {
+			next := now.Add(time.Hour)
+			for i := range states {
+				h.Observe(now, e)
+				d := p.Decide(now, half, &states[i], h, e, false)
+				stopped = stopped || d.Action == Stop
+				if d.Action == Retry && d.NotBefore.Before(next) {
+					next = d.NotBefore
+				}
+				if d.Counts {
+					counted++
+				}
+			}
+			if !stopped {
+				now = next
+			}
+		}
+		if out := now.Sub(t0); out < 30*time.Minute || out > 32*time.Minute {
+			t.Errorf("%s: stopped after %v, want about 30m", name, out)
+		}
+		// The first failures, until most of the last 20 had failed, may count.
+		if counted > 12 {
+			t.Errorf("%s: %d attempts counted, want at most one an operation", name, counted)
+		}
+	}
+}
+
+func TestDown(t *testing.T) {
+	h := &Health{}
+	h.Observe(t0, unsent())
+	if !h.Down() {
+		t.Error("nothing has ever connected: got up, want down")
+	}
+	h.Observe(t0, nil)
+	h.Observe(t0, unsent())
+	if h.Down() {
+		t.Error("one failure after a success: got down, want up")
+	}
+	for range 10 {
+		h.Observe(t0, failed(provider.KindServer))
+	}
+	if !h.Down() {
+		t.Error("11 of the last 20 failed: got up, want down")
+	}
+	for range 10 {
+		h.Observe(t0, nil)
+	}
+	if h.Down() || !h.Outage().IsZero() {
+		t.Error("half of the last 20 passed: got down, want up")
+	}
+}
+
+func TestPauseIsShared(t *testing.T) {
+	h, p := &Health{}, Policy{}.OrDefaults()
+	first := h.pause(t0, half, p)
+	if again := h.pause(t0.Add(time.Millisecond), half, p); !again.Equal(first) {
+		t.Errorf("got a second pause until %v within the first until %v", again, first)
+	}
+	second := h.pause(first, half, p)
+	if second.Sub(first) <= first.Sub(t0) {
+		t.Errorf("got pauses of %v and %v, want the second longer", first.Sub(t0), second.Sub(first))
+	}
+}
+
+func TestLoadingWaits(t *testing.T) {
+	h, s := healthy(), State{}
+	e := failed(provider.KindLoading)
+	h.Observe(t0, e)
+	if d := (Policy{}).Decide(t0, half, &s, h, e, false); d.Action != Retry || d.Counts || d.Pause.IsZero() {
+		t.Errorf("got %+v, want a retry that pauses the route and counts for nothing", d)
+	}
+}
