@@ -64,8 +64,12 @@ func imageTokens(model string, s imageSize, low bool) int {
 	if s.w <= 0 || s.h <= 0 {
 		return max(flatMedia, count(imageSize{1024, 1024}))
 	}
-	return count(s)
+	return count(imageSize{min(s.w, maxSide), min(s.h, maxSide)})
 }
+
+// maxSide is the longest side that is believed, in pixels. No provider takes as
+// much; a damaged header may say anything.
+const maxSide = 1 << 16
 
 // tokens applies a rule of OpenAI's. Tiles: the image is fitted into 2048x2048,
 // then its short side is brought down to 768. Patches: it is scaled down until

@@ -14,8 +14,13 @@ import (
 type reader struct {
 	b     []byte
 	i     int
+	depth int // of objects and arrays that are being read
 	fault error
 }
+
+// maxDepth is how deep reader goes into objects and arrays. What lies deeper,
+// which no API has, is skipped: the stack stays small whatever the input.
+const maxDepth = 64
 
 func (r *reader) fail(what string) {
 	if r.fault == nil {
@@ -40,10 +45,12 @@ func (r *reader) next() byte {
 // object calls field for each field of the object that follows. What field does
 // not read is skipped. A value that is no object is skipped whole.
 func (r *reader) object(field func(key []byte)) {
-	if r.next() != '{' {
+	if r.next() != '{' || r.depth == maxDepth {
 		r.skip()
 		return
 	}
+	r.depth++
+	defer func() { r.depth-- }()
 	r.i++
 	if r.next() == '}' {
 		r.i++
@@ -69,10 +76,12 @@ func (r *reader) object(field func(key []byte)) {
 
 // array calls item for each item of the array that follows, as object does.
 func (r *reader) array(item func()) {
-	if r.next() != '[' {
+	if r.next() != '[' || r.depth == maxDepth {
 		r.skip()
 		return
 	}
+	r.depth++
+	defer func() { r.depth-- }()
 	r.i++
 	if r.next() == ']' {
 		r.i++
@@ -121,24 +130,24 @@ func (r *reader) skip() {
 		case '{', '[':
 			depth++
 			r.i++
-		case '}', ']':
-			depth--
-			r.i++
-		case ',', ':':
+		case '}', ']', ',', ':':
 			if depth == 0 {
 				r.fail("no value")
 				return
+			}
+			if c == '}' || c == ']' {
+				depth--
 			}
 			r.i++
 		case 0:
 			r.fail("unexpected end")
 			return
 		default:
-			for r.i < len(r.b) && !bytes.ContainsRune(stops, rune(r.b[r.i])) {
+			for r.i < len(r.b) && bytes.IndexByte(stops, r.b[r.i]) < 0 {
 				r.i++
 			}
 		}
-		if depth <= 0 || r.fault != nil {
+		if depth == 0 || r.fault != nil {
 			return
 		}
 	}
@@ -146,18 +155,22 @@ func (r *reader) skip() {
 
 var stops = []byte(" \t\r\n,:]}[{\"")
 
-// integer takes the number that follows; anything but an integer of at least
-// zero is skipped and gives 0.
+// maxInteger is the largest number that integer gives: products of two stay
+// within an int.
+const maxInteger = 1 << 30
+
+// integer takes the number that follows, or maxInteger for a larger one;
+// anything but an integer of at least zero is skipped and gives 0.
 func (r *reader) integer() int {
 	r.next()
 	start := r.i
 	r.skip()
 	n := 0
 	for _, c := range r.b[start:r.i] {
-		if c < '0' || c > '9' || n > 1<<40 {
+		if c < '0' || c > '9' {
 			return 0
 		}
-		n = n*10 + int(c-'0')
+		n = min(n*10+int(c-'0'), maxInteger)
 	}
 	return n
 }
@@ -210,6 +223,9 @@ func (q quoted) plain() []byte {
 // U+FFFD.
 func (q quoted) append(dst []byte) []byte {
 	raw := q.raw
+	if !q.escaped {
+		return append(dst, raw...)
+	}
 	for {
 		n := bytes.IndexByte(raw, '\\')
 		if n < 0 || n+1 == len(raw) {

@@ -69,13 +69,16 @@ func (w *walk) callField(key []byte) {
 	}
 }
 
-// content counts the content of a message: a string, or an array of parts.
+// content counts the content of a message: a string, an array of parts, or one
+// part.
 func (w *walk) content() {
 	switch w.next() {
 	case '"':
 		w.words()
 	case '[':
 		w.array(w.part)
+	case '{':
+		w.part()
 	}
 }
 
@@ -130,6 +133,7 @@ func (w *walk) partField(p *part, key []byte) {
 	case "detail":
 		p.low = string(w.string().plain()) == "low"
 	case "image_url":
+		p.image = true
 		if w.next() == '"' {
 			p.size = dataURLSize(w.string())
 			return
@@ -162,15 +166,10 @@ func (w *walk) source(p *part) {
 			w.content()
 		}
 	})
-	switch {
-	case text:
+	if text {
 		p.file = false
-		b := w.plainText(data)
-		n := w.enc.count(b)
-		w.t.Text += n
-		w.t.Prompt += n
-		w.t.Chars += utf8.RuneCount(b)
-	default:
-		p.size = base64Size(data)
+		w.countWords(data)
+		return
 	}
+	p.size = base64Size(data)
 }

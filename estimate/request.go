@@ -36,10 +36,17 @@ const flatMedia = 1500
 // an unknown api.
 func (c *Counter) Request(api, model string, body []byte) (Tokens, error) {
 	w := walks.Get().(*walk)
-	defer walks.Put(w)
+	defer w.release()
 	name, _ := Encoding(model)
-	w.reset(c.encoding(name), model, body)
-	w.perFunction = perFunctionO200k
+	*w = walk{
+		reader:      reader{b: body},
+		enc:         c.encoding(name),
+		base:        baseModel(model),
+		answers:     1,
+		perFunction: perFunctionO200k,
+		text:        w.text,
+		line:        w.line,
+	}
 	if name == CL100kBase {
 		w.perFunction = perFunctionCL100k
 	}
@@ -60,7 +67,7 @@ func (c *Counter) Request(api, model string, body []byte) (Tokens, error) {
 		w.object(w.inputField)
 	case "/completions":
 		w.object(w.completionField)
-		w.answers *= max(w.prompts, 1)
+		w.answers = min(w.answers*max(w.prompts, 1), maxInteger)
 	default:
 		return Tokens{}, fmt.Errorf("no estimate for requests to %q", api)
 	}
@@ -77,14 +84,14 @@ type walk struct {
 	reader
 	enc         *encoding
 	base        string // the model's name without vendor and variant
+	perFunction int
 	t           Tokens
 	cap         int // the largest output cap met
 	answers     int // n
 	prompts     int // prompts of a completion
 	tools       toolCount
-	perFunction int
 	text        []byte // unescaped text
-	line        []byte // lines of tool definitions
+	line        []byte // a line of a tool definition
 }
 
 var walks = sync.Pool{New: func() any { return new(walk) }}
@@ -92,13 +99,16 @@ var walks = sync.Pool{New: func() any { return new(walk) }}
 // keepText is the largest buffer that is kept for later requests.
 const keepText = 1 << 20
 
-func (w *walk) reset(e *encoding, model string, body []byte) {
-	text, line := w.text, w.line
-	if cap(text) > keepText {
-		text = nil
+// release gives w back without the body and without large buffers.
+func (w *walk) release() {
+	w.b = nil
+	if cap(w.text) > keepText {
+		w.text = nil
 	}
-	*w = walk{enc: e, base: baseModel(model), answers: 1, text: text[:0], line: line[:0]}
-	w.b = body
+	if cap(w.line) > keepText {
+		w.line = nil
+	}
+	walks.Put(w)
 }
 
 // plainText returns the text of q in valid UTF-8; it is good until the next
@@ -116,8 +126,10 @@ func (w *walk) plainText(q quoted) []byte {
 }
 
 // words takes the string that follows and counts it as text of the prompt.
-func (w *walk) words() {
-	b := w.plainText(w.string())
+func (w *walk) words() { w.countWords(w.string()) }
+
+func (w *walk) countWords(q quoted) {
+	b := w.plainText(q)
 	n := w.enc.count(b)
 	w.t.Text += n
 	w.t.Prompt += n

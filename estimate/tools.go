@@ -87,31 +87,29 @@ func (w *walk) function() {
 }
 
 // schema counts the properties of a JSON schema, nested ones too.
-func (w *walk) schema() {
-	w.object(func(key []byte) {
-		switch string(key) {
-		case "properties", "$defs", "definitions":
-			first := true
-			w.object(func(name []byte) {
-				if first {
-					w.t.Prompt += perProperties
-					first = false
-				}
-				w.property(name)
-			})
-		case "items", "additionalProperties":
-			w.schema()
-		case "anyOf", "oneOf", "allOf", "prefixItems":
-			w.array(w.schema)
-		}
-	})
+func (w *walk) schema() { w.object(w.schemaField) }
+
+func (w *walk) schemaField(key []byte) {
+	switch string(key) {
+	case "properties", "$defs", "definitions":
+		first := true
+		w.object(func(name []byte) {
+			if first {
+				w.t.Prompt += perProperties
+				first = false
+			}
+			w.property(name)
+		})
+	case "items", "additionalProperties":
+		w.schema()
+	case "anyOf", "oneOf", "allOf", "prefixItems":
+		w.array(w.schema)
+	}
 }
 
 // property counts one property of a schema and what is nested in it.
 func (w *walk) property(name []byte) {
 	w.t.Prompt += perProperty
-	w.next()
-	start := w.i
 	kind, description := quoted{}, quoted{}
 	w.object(func(key []byte) {
 		switch string(key) {
@@ -131,15 +129,11 @@ func (w *walk) property(name []byte) {
 					w.json()
 				}
 			})
+		default:
+			w.schemaField(key)
 		}
 	})
-	end := w.i
 	w.definition(quoted{raw: name}, orAny(kind), description)
-	if w.fault == nil {
-		w.i = start
-		w.schema()
-		w.i = end
-	}
 }
 
 // orAny keeps the colon of a property whose type is a list or missing.
