@@ -118,7 +118,7 @@ func (r *Redactor) clean(s string, limit int) string {
 			blank = b.Len() > 0
 			continue
 		}
-		if b.Len() >= limit {
+		if b.Len() > limit {
 			break
 		}
 		if blank {

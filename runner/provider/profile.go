@@ -82,7 +82,8 @@ func (p Profile) Base(getenv func(string) string) (base string, fromEnv bool) {
 
 // ollamaHost completes OLLAMA_HOST, which may be "host", ":port" or "0.0.0.0".
 func ollamaHost(v string) string {
-	if !strings.Contains(v, "://") {
+	schemed := strings.Contains(v, "://")
+	if !schemed {
 		v = "http://" + v
 	}
 	u, err := url.Parse(v)
@@ -93,13 +94,15 @@ func ollamaHost(v string) string {
 	if host == "" || host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}
-	if port == "" {
-		port = "11434"
-	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	u.Host = host + ":" + port
+	if port == "" && !schemed {
+		port = "11434"
+	}
+	if u.Host = host; port != "" {
+		u.Host += ":" + port
+	}
 	return u.String()
 }
 
