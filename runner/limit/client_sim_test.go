@@ -20,6 +20,8 @@ type client struct {
 	rand    *rand.Rand
 	latency float64
 	other   func(now float64) // what shares the server; nil = nothing
+	slots   int               // calls that the server works on at once; 0 = all
+	free    []float64         // when each slot is free
 
 	now     float64
 	events  eventHeap
@@ -142,7 +144,26 @@ func (c *client) arrive(v *call) {
 	if !ok && !c.server.slowRefusals {
 		latency = 0.02 + 0.03*c.rand.Float64()
 	}
-	c.at(c.now+latency, func() { c.settle(v, ok, answer) })
+	c.at(c.queued(latency), func() { c.settle(v, ok, answer) })
+}
+
+// queued is when a call that takes the given time is answered, if it has to wait for a slot.
+func (c *client) queued(latency float64) float64 {
+	if c.slots == 0 {
+		return c.now + latency
+	}
+	if len(c.free) < c.slots {
+		c.free = append(c.free, c.now+latency)
+		return c.now + latency
+	}
+	first := 0
+	for i, f := range c.free {
+		if f < c.free[first] {
+			first = i
+		}
+	}
+	c.free[first] = max(c.free[first], c.now) + latency
+	return c.free[first]
 }
 
 func (c *client) settle(v *call, ok bool, answer limit.Answer) {

@@ -8,12 +8,14 @@ import (
 const (
 	firstCeiling   = 8
 	defaultCeiling = 1024
-	// judged is the ceiling from which "completions rise" is asked: below it the counts of one
-	// round trip are too small to tell.
+	// judged is the ceiling from which "completions rise" is asked. Below it nothing queues yet, so
+	// that is where the server's own latency is learned.
 	judged = 32
-	// retrial is how long a ceiling that brought no more completions stays before growth is
-	// tried again, in round trips (and never less than a second).
-	retrial = 10
+	// telling is how many completions it takes to tell a rise from chance.
+	telling = 64
+	// retrial is how long a ceiling that brought no more completions stays before growth is tried
+	// again, in round trips and at least in seconds. It doubles each time, up to a bound.
+	retrial, lastRetrial = 8, 512
 	// quickest is the most that one completion adds.
 	quickest = 3.0
 )
@@ -29,10 +31,12 @@ type Concurrency struct {
 
 	slow    bool  // doubling; false after a cut
 	rtt     int64 // smoothed time from sent to answered, ns; 0 = no answer yet
-	least   int64 // the shortest of them
+	least   int64 // the shortest of them, and
+	trip    int64 // their mean, both while the ceiling was low
 	cutAt   int64
 	calm    int64 // how long after a cut the ceiling stays
 	stuckAt int64 // when growth was found useless; 0 = it was not
+	retry   int64 // the retrial in force
 
 	// The round trip being counted, and what the one before it came to.
 	since     int64
@@ -68,44 +72,46 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if c.rtt == 0 {
 		c.rtt, c.least = rtt, rtt
 	}
-	c.least = min(c.least, rtt)
+	if c.ceiling < judged || c.trip == 0 {
+		c.least, c.trip = min(c.least, rtt), c.rtt
+	}
 	c.rtt += (rtt - c.rtt) / 8
 	c.done++
 	if c.done == 1 && c.since == 0 {
 		c.since = now
 	}
-	if now-c.since >= max(c.rtt, int64(20*time.Millisecond)) {
+	if now-c.since >= max(c.trip, int64(20*time.Millisecond)) && (c.done >= telling || c.ceiling < judged) {
 		c.round(now)
 	}
-	if !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm || 2*c.wire < int(c.ceiling) {
+	if !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm {
 		return
 	}
 	step := 1 / c.ceiling
 	if c.slow {
-		step = min(math.Exp2(float64(c.rtt)/float64(c.least))-1, quickest)
+		step = min(math.Exp2(float64(c.trip)/float64(c.least))-1, quickest)
 	}
 	c.ceiling = min(c.ceiling+step, float64(c.max))
 }
 
-// round closes a round trip: a ceiling that grew by half without a tenth more completions goes back.
+// round closes a round trip: a ceiling that grew by half without a quarter more completions goes back.
 func (c *Concurrency) round(now int64) {
 	rate := float64(c.done) / float64(max(now-c.since, 1))
 	if c.full && !c.mixed {
 		switch {
 		case c.stuckAt != 0:
-			if now-c.stuckAt > max(retrial*c.rtt, int64(time.Second)) {
-				c.stuckAt = 0
-				c.lastRate, c.lastLimit = rate, c.ceiling
+			c.lastRate += (rate - c.lastRate) / 8
+			if wait := c.retry * max(c.rtt, int64(time.Second)/retrial); now-c.stuckAt > wait {
+				c.stuckAt, c.lastLimit = 0, c.ceiling
 			}
 		case c.lastRate == 0 || c.ceiling < judged:
-			c.lastRate, c.lastLimit = rate, c.ceiling
-		case c.ceiling >= 1.5*c.lastLimit:
-			if rate < 1.1*c.lastRate {
-				c.ceiling, c.stuckAt = c.lastLimit, now
-			}
-			c.lastRate, c.lastLimit = rate, c.ceiling
+			c.lastRate, c.lastLimit, c.retry = rate, c.ceiling, retrial/2
+		case c.ceiling < 1.5*c.lastLimit && int(c.ceiling) < c.max:
+		case rate < 1.25*c.lastRate:
+			c.ceiling, c.stuckAt, c.retry = c.lastLimit, now, min(2*c.retry, lastRetrial)
+		default:
+			c.lastRate, c.lastLimit, c.retry = rate, c.ceiling, retrial/2
 		}
-	} else {
+	} else if c.stuckAt == 0 {
 		c.lastRate = 0
 	}
 	c.since, c.done, c.mixed = now, 0, false

@@ -17,8 +17,11 @@ type Wait struct {
 // Far is the Until of a wait that ends when a call is settled, not at a moment.
 func (w Wait) Far(now time.Time) bool { return w.Until.Sub(now) >= far }
 
-// far stands for never in a Wait: long enough for no one to wake, short enough for a timer.
-const far = 1000 * time.Hour
+// far stands for never in a Wait, and longest is the longest pause that a server can ask for.
+const (
+	far     = 10_000 * time.Hour
+	longest = far - 1000*time.Hour
+)
 
 // ticket is a reservation's record; it is reused when the call is settled.
 type ticket struct {
@@ -114,6 +117,7 @@ func (l *Limiter) ask(cost *amounts) Wait {
 	switch why {
 	case Granted:
 		return Wait{}
+	case AtSpread:
 	case AtCeiling:
 		l.conc.full = true
 	default:

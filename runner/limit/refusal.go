@@ -91,7 +91,7 @@ func (l *Limiter) expirePause(now time.Time) {
 
 // pause stops everything until the given time, or later if a pause in force ends later.
 func (l *Limiter) pause(now time.Time, d time.Duration, why Reason) {
-	d = min(max(d, 0), far)
+	d = min(max(d, 0), longest)
 	if until := l.now + int64(d); l.why == Granted || until > l.until {
 		l.until, l.wall, l.why = until, now.Round(0).Add(d), why
 	}
@@ -195,7 +195,7 @@ func (l *Limiter) hint(a *Answer) (time.Duration, bool) {
 
 // jitter spreads the end of a wait over a tenth of it.
 func (l *Limiter) jitter(d time.Duration) time.Duration {
-	d = min(max(d, 0), far)
+	d = min(max(d, 0), longest)
 	return d + time.Duration(l.random()*float64(d)/10)
 }
 

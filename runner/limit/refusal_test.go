@@ -1,0 +1,251 @@
+package limit_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/limit"
+)
+
+// start reserves and sends n calls at the given second.
+func start(t *testing.T, l *limit.Limiter, second float64, n int) []limit.Ticket {
+	t.Helper()
+	var out []limit.Ticket
+	now := at(second)
+	for len(out) < n {
+		ticket, w := l.Reserve(now, cost(10))
+		if w.Reason == limit.AtSpread {
+			now = w.Until
+			continue
+		}
+		if w.Reason != limit.Granted {
+			t.Fatalf("got %+v for call %d, want granted", w, len(out))
+		}
+		l.Sent(now, ticket)
+		out = append(out, ticket)
+	}
+	return out
+}
+
+func wantWait(t *testing.T, l *limit.Limiter, second float64, why limit.Reason, from, to float64) {
+	t.Helper()
+	w := l.Peek(at(second), cost(10))
+	until := w.Until.Sub(epoch).Seconds()
+	if w.Reason != why || why != limit.Granted && (until < from || until > to) {
+		t.Errorf("at %g s got %q until %.3f, want %q between %g and %g", second, w.Reason, until, why, from, to)
+	}
+}
+
+// One flight refused is one pause; then one call goes first, then an even pace.
+func TestRefusal(t *testing.T) {
+	l := limit.New(limit.Config{Rand: rand.New(rand.NewPCG(1, 1))}, epoch)
+	calls := start(t, l, 0, 6)
+	refused := limit.Answer{Outcome: limit.RateLimit, Hinted: true, RetryAfter: 10 * time.Second, Report: unsaid()}
+	refused.Report.Requests = limit.Window{Limit: 60, Remaining: 0, ResetAfter: -1}
+	for i, c := range calls[:4] {
+		l.Settle(at(1+float64(i)/10), c, refused)
+	}
+	wantWait(t, l, 2, limit.AfterRefusal, 11.3, 12.3)
+	s := l.State(at(2))
+	if s.Paused != limit.AfterRefusal || s.Resumes.Before(at(11)) {
+		t.Errorf("got %+v, want the pause", s)
+	}
+	resumes := s.Resumes.Sub(epoch).Seconds() + 0.001
+	probe := start(t, l, resumes, 1)[0]
+	wantWait(t, l, resumes+0.1, limit.BehindProbe, resumes, resumes+5)
+	l.Settle(at(resumes+0.2), probe, limit.Answer{})
+	wantWait(t, l, resumes+0.3, limit.AtEvenPace, resumes+1, resumes+1.04)
+	l.Settle(at(resumes+0.3), calls[4], refused) // of the old flight: a pause again, but no lower pace
+	for _, u := range l.State(at(resumes + 0.3)).Uses {
+		if u.Name == "rpm" && math.Abs(u.Pace-0.97*60) > 0.01 {
+			t.Errorf("got a pace of %v, want 58.2", u.Pace)
+		}
+	}
+}
+
+// Without a hint the backoff doubles to 30 s, and a success ends it.
+func TestBackoff(t *testing.T) {
+	l := limit.New(limit.Config{}, epoch) // no jitter: half of each bound
+	now := 0.0
+	for i, want := range []float64{0.25, 0.5, 1, 2, 4, 8, 15, 15} {
+		c := start(t, l, now, 1)[0]
+		l.Settle(at(now), c, limit.Answer{Outcome: limit.RateLimit, Report: unsaid()})
+		wait := l.State(at(now)).Resumes.Sub(at(now)).Seconds()
+		if math.Abs(wait-want) > 0.001 {
+			t.Errorf("refusal %d: got a pause of %.3f s, want %.3f", i, wait, want)
+		}
+		now += max(wait, 2) + 60 // the even pace after the first is one a minute
+	}
+	l.Settle(at(now), start(t, l, now, 1)[0], limit.Answer{})
+	c := start(t, l, now+70, 1)[0]
+	l.Settle(at(now+70), c, limit.Answer{Outcome: limit.RateLimit, Report: unsaid()})
+	if wait := l.State(at(now + 70)).Resumes.Sub(at(now + 70)).Seconds(); math.Abs(wait-0.25) > 0.001 {
+		t.Errorf("got a pause of %.3f s after a success, want 0.250", wait)
+	}
+}
+
+// A refused call far below the cap, in a burst, without word of a spent window: the pace becomes even.
+// In any other case a single refusal does not.
+func TestWhichRefusalsEndBursts(t *testing.T) {
+	spent := unsaid()
+	spent.Requests = limit.Window{Limit: 600, Remaining: 0, ResetAfter: 20 * time.Second}
+	for _, tt := range []struct {
+		name  string
+		burst int
+		a     limit.Answer
+		even  bool
+	}{
+		{"a burst far below", 20, limit.Answer{Outcome: limit.RateLimit, Report: unsaid()}, true},
+		{"a burst, hint of a second", 20, limit.Answer{Outcome: limit.RateLimit, Hinted: true, RetryAfter: time.Second, Report: unsaid()}, true},
+		{"no burst", 3, limit.Answer{Outcome: limit.RateLimit, Report: unsaid()}, false},
+		{"the window is spent", 20, limit.Answer{Outcome: limit.RateLimit, Report: spent}, false},
+		{"a hint of a window", 20, limit.Answer{Outcome: limit.RateLimit, Hinted: true, RetryAfter: 40 * time.Second, Report: unsaid()}, false},
+		{"a full pool", 20, limit.Answer{Outcome: limit.SharedPool, Report: unsaid()}, false},
+		{"overload", 20, limit.Answer{Outcome: limit.Overloaded, Report: unsaid()}, false},
+		{"too many at once", 20, limit.Answer{Outcome: limit.Concurrent, Report: unsaid()}, false},
+		{"a server error", 20, limit.Answer{Outcome: limit.Failed, Report: unsaid()}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := limit.New(limit.Config{Limits: limit.Limits{RPM: given(600)}}, epoch)
+			var last limit.Ticket
+			for i := range tt.burst {
+				last = start(t, l, 0.01*float64(i), 1)[0]
+				if i < tt.burst-1 {
+					l.Settle(at(0.01*float64(i)+0.005), last, limit.Answer{})
+				}
+			}
+			l.Settle(at(1), last, tt.a)
+			even := false
+			for _, u := range l.State(at(1)).Uses {
+				even = even || u.Pace > 0
+			}
+			if even != tt.even {
+				t.Errorf("got even %v, want %v", even, tt.even)
+			}
+		})
+	}
+}
+
+// SlowDown halves the rate, and it grows by half in 15 minutes at most.
+func TestSlowDown(t *testing.T) {
+	l := limit.New(limit.Config{}, epoch)
+	now, sent := 0.0, 0
+	minutes := map[int]int{}
+	for ; now < 40*60; now += 0.05 {
+		if w := l.Peek(at(now), cost(1)); w.Reason != limit.Granted {
+			continue
+		}
+		c, _ := l.Reserve(at(now), cost(1))
+		l.Sent(at(now), c)
+		sent++
+		minutes[int(now/60)]++
+		a := limit.Answer{}
+		if sent == 1200 { // a minute at 20 a second
+			a = limit.Answer{Outcome: limit.SlowDown, Report: unsaid()}
+		}
+		l.Settle(at(now+0.01), c, a)
+	}
+	before, half, later := minutes[0], minutes[2], minutes[17]
+	if math.Abs(float64(half)-float64(before)/2) > 0.06*float64(before) {
+		t.Errorf("got %d a minute after %d, want half", half, before)
+	}
+	if ratio := float64(later) / float64(half); ratio < 1.3 || ratio > 1.5 {
+		t.Errorf("got %.2f times as many 15 minutes later, want up to 1.5", ratio)
+	}
+}
+
+// A spent day parks the limiter until its reset; then the day's log starts anew.
+func TestDay(t *testing.T) {
+	l := limit.New(limit.Config{Limits: limit.Limits{RPD: given(3)}}, epoch)
+	calls := start(t, l, 0, 3)
+	l.Settle(at(1), calls[0], limit.Answer{Outcome: limit.Day, Reset: at(5000), Report: unsaid()})
+	wantWait(t, l, 2, limit.UntilNewDay, 5000, 5000.1)
+	wantWait(t, l, 5001, limit.Granted, 0, 0)
+
+	l = limit.New(limit.Config{}, epoch) // noon
+	l.Settle(at(1), start(t, l, 0, 1)[0], limit.Answer{Outcome: limit.Day, Report: unsaid()})
+	wantWait(t, l, 2, limit.UntilNewDay, 12*3600, 12*3600+1)
+}
+
+// After a suspend the monotonic clock is behind; the wall clock ends the pause.
+func TestSuspend(t *testing.T) {
+	start := time.Now() // has both readings
+	l := limit.New(limit.Config{}, start)
+	c, _ := l.Reserve(start, cost(1))
+	l.Settle(start.Add(time.Second), c, limit.Answer{Outcome: limit.RateLimit, Hinted: true, RetryAfter: time.Minute, Report: unsaid()})
+	if w := l.Peek(start.Add(11*time.Second), cost(1)); w.Reason != limit.AfterRefusal {
+		t.Fatalf("got %+v, want the pause", w)
+	}
+	woken := start.Add(15 * time.Minute).Round(0) // wall time alone
+	if w := l.Peek(woken, cost(1)); w.Reason != limit.Granted {
+		t.Errorf("got %+v after the suspend, want granted", w)
+	}
+}
+
+// What the server says remains caps a limit that the user gave, less what is in flight.
+func TestRemaining(t *testing.T) {
+	l := limit.New(limit.Config{Limits: limit.Limits{RPM: given(100)}}, epoch)
+	calls := start(t, l, 0, 4)
+	a := limit.Answer{Report: unsaid()}
+	a.Report.Requests = limit.Window{Limit: 100, Remaining: 5, ResetAfter: 30 * time.Second}
+	l.Settle(at(2), calls[0], a)
+	start(t, l, 3, 2) // 3 of the first four and these two make up the five
+	wantWait(t, l, 4, limit.AtServer, 29.9, 32.1)
+	wantWait(t, l, 33, limit.Granted, 0, 0)
+}
+
+// A learned output, or headers, never make a call impossible: one larger than a learned limit goes alone.
+func TestLargerThanLearned(t *testing.T) {
+	l := limit.New(limit.Config{}, epoch)
+	a := limit.Answer{Report: unsaid()}
+	a.Report.Tokens = limit.Window{Limit: 100, Remaining: 90, ResetAfter: time.Second}
+	l.Settle(at(1), start(t, l, 0, 1)[0], a)
+	if _, _, never := l.Never(cost(500)); never {
+		t.Error("got never on account of a learned limit")
+	}
+	if w := l.Peek(at(100), cost(500)); w.Reason != limit.Granted {
+		t.Errorf("got %+v for a call larger than the learned limit, want granted alone", w)
+	}
+}
+
+// The ceiling starts at 8, doubles each round trip while it binds, and shrinks when told to.
+func TestConcurrencyGrowth(t *testing.T) {
+	l := limit.New(limit.Config{Limits: limit.Limits{Concurrency: 100}}, epoch)
+	if got := l.Concurrency().Ceiling(); got != 8 {
+		t.Fatalf("got a ceiling of %d at first, want 8", got)
+	}
+	for trip, want := range []int{16, 32, 64, 100, 100} {
+		now := float64(trip)
+		calls := start(t, l, now, l.Concurrency().Ceiling())
+		wantWait(t, l, now+0.5, limit.AtCeiling, 1e6, math.Inf(1))
+		for _, c := range calls {
+			l.Settle(at(now+0.999), c, limit.Answer{})
+		}
+		if got := l.Concurrency().Ceiling(); got < want*8/10 || got > want {
+			t.Errorf("after trip %d got %d, want about %d", trip, got, want)
+		}
+	}
+	calls := start(t, l, 10, 50)
+	for _, c := range calls {
+		l.Settle(at(10.9), c, limit.Answer{Outcome: limit.Overloaded, Report: unsaid()})
+	}
+	if got := l.Concurrency().Ceiling(); got < 20 || got > 30 {
+		t.Errorf("got %d after an overload of 50 calls, want about half, once", got)
+	}
+}
+
+// A ceiling that brings no more completions goes back.
+func TestConcurrencyPlateau(t *testing.T) {
+	s := &serverModel{}
+	cl := newClient(limit.Config{}, s, 0.2, 3, lengths(60_000, 1e6, 1))
+	cl.slots = 40 // calls that the server works on; the others queue there
+	cl.run(300)
+	if got := cl.l.Concurrency().Ceiling(); got > 200 {
+		t.Errorf("got a ceiling of %d for a server of 40 slots", got)
+	}
+	if rate := float64(cl.done) / cl.now; rate < 0.9*40/0.2 {
+		t.Errorf("got %.0f calls a second, want nearly %.0f", rate, 40/0.2)
+	}
+}
