@@ -14,9 +14,9 @@ const fillPercent = 0.95
 type batch struct {
 	rows []row
 	meta *Meta
-	edit []func(*bolt.Tx) error
-	done chan struct{} // closed when the outcome is known
-	err  error         // valid after done
+	edit []func() error // run after the rows are stored
+	done chan struct{}  // closed when the outcome is known
+	err  error          // valid after done
 }
 
 type row struct {
@@ -79,58 +79,6 @@ func (s *Store) PutAll(ops []*Operation, meta *Meta) error {
 
 // SetMeta stores meta and returns when it is durable. Its rules are those of Put.
 func (s *Store) SetMeta(meta Meta) error { return s.PutAll(nil, &meta) }
-
-// Edit goes through all rows in one transaction, stores those for which fn returns true, and meta with them unless it
-// is nil: all or nothing, also after a crash. fn runs on another goroutine, must not use the store, and must not change Seq;
-// the Operation is used again for the next row. Its rules are those of Put.
-func (s *Store) Edit(meta *Meta, fn func(*Operation) bool) error {
-	var own error
-	err := s.submit(func(b *batch) error {
-		if meta != nil {
-			b.meta = meta
-		}
-		b.edit = append(b.edit, func(tx *bolt.Tx) error {
-			own = nil
-			return editRows(tx, func(op *Operation) (changed bool) {
-				own = callBack(func(op *Operation) error { changed = fn(op); return nil }, op)
-				return changed && own == nil
-			})
-		})
-		return nil
-	})
-	return s.unpack(err, own)
-}
-
-// editRows finds the changed rows through a cursor and stores them after it, since a cursor does not stand still under
-// changes.
-func editRows(tx *bolt.Tx, fn func(*Operation) bool) error {
-	ops := tx.Bucket([]byte(bucketOperations))
-	ops.FillPercent = fillPercent
-	var changed []row
-	var op Operation
-	var expect uint64
-	d := newDecoder()
-	c := ops.Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		expect++
-		key, err := rowKey(k, expect)
-		if err != nil {
-			return err
-		}
-		if err := d.row(&op, key, v); err != nil {
-			return err
-		}
-		if fn(&op) {
-			changed = append(changed, row{key: key, value: seal(appendRow(make([]byte, 0, len(v)+16), &op), key)})
-		}
-	}
-	for i := range changed {
-		if err := ops.Put(changed[i].key[:], changed[i].value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // add puts one row into the batch and gives it a number if *seq is 0. The caller holds s.mu, so that numbers enter the
 // batches in order: a crash between two commits leaves no gap.
@@ -234,33 +182,44 @@ func (s *Store) commitNext() {
 
 // commit writes a batch; seq is the highest number in it or before it.
 func (s *Store) commit(b *batch, seq uint64) error {
-	err := guard(func() error {
-		return s.db.Update(func(tx *bolt.Tx) error {
-			ops := tx.Bucket([]byte(bucketOperations))
-			ops.FillPercent = fillPercent
-			for i := range b.rows {
-				if err := ops.Put(b.rows[i].key[:], b.rows[i].value); err != nil {
-					return err
-				}
-			}
-			if ops.Sequence() != seq {
-				if err := ops.SetSequence(seq); err != nil {
-					return err
-				}
-			}
-			for _, edit := range b.edit {
-				if err := edit(tx); err != nil {
-					return err
-				}
+	if len(b.rows) > 0 || b.meta != nil {
+		if err := s.write(b, seq); err != nil {
+			return err
+		}
+	}
+	for _, edit := range b.edit {
+		if err := edit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write stores the batch's rows and meta in one transaction.
+func (s *Store) write(b *batch, seq uint64) error {
+	return withCause(guard(func() error {
+		return s.db.Load().Update(func(tx *bolt.Tx) error {
+			if err := putRows(tx, b.rows, seq); err != nil {
+				return err
 			}
 			if b.meta != nil {
 				return putMeta(tx, *b.meta)
 			}
 			return nil
 		})
-	})
-	if err != nil {
-		return withCause(err)
+	}))
+}
+
+func putRows(tx *bolt.Tx, rows []row, seq uint64) error {
+	ops := tx.Bucket([]byte(bucketOperations))
+	ops.FillPercent = fillPercent
+	for i := range rows {
+		if err := ops.Put(rows[i].key[:], rows[i].value); err != nil {
+			return err
+		}
 	}
-	return nil
+	if ops.Sequence() == seq {
+		return nil
+	}
+	return ops.SetSequence(seq)
 }

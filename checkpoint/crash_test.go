@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -178,6 +179,37 @@ func TestCreateOnFullDisk(t *testing.T) {
 	}
 }
 
+func TestEditOnFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("no tmpfs here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	path := filepath.Join(dir, "x.db")
+	s, err := Create(path, testMeta(), Options{CommitGap: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := make([]*Operation, 900) // fit once, not twice
+	for i := range ops {
+		ops[i] = testOperation(i)
+	}
+	if err := s.PutAll(ops, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := rows(t, s)
+	if err := s.Edit(nil, func(op *Operation) bool { op.Offset = 1; return true }); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want ENOSPC", err)
+	}
+	s = reopen(t, s, path)
+	if !reflect.DeepEqual(rows(t, s), before) {
+		t.Error("a failed Edit changed rows")
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("it left %v", entries)
+	}
+}
+
 // TestFileSizeLimit is TestDiskFull for whoever may not mount.
 func TestFileSizeLimit(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
@@ -199,7 +231,7 @@ func TestFileSizeLimit(t *testing.T) {
 
 func TestFailedCommitIsFinal(t *testing.T) {
 	s, _ := create0(t, Options{CommitGap: -1})
-	if err := s.db.Close(); err != nil {
+	if err := s.db.Load().Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

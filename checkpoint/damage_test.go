@@ -223,7 +223,7 @@ func TestVerifyAcceptsGrownTree(t *testing.T) {
 	if err := s.Edit(nil, func(op *Operation) bool { op.RequestID += "a longer one than before"; return op.Seq%5 == 0 }); err != nil {
 		t.Fatal(err)
 	}
-	err := s.db.View(func(tx *bolt.Tx) error {
+	err := s.db.Load().View(func(tx *bolt.Tx) error {
 		for err := range tx.Check() {
 			t.Error(err)
 		}

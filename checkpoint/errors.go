@@ -43,6 +43,9 @@ func damaged(format string, args ...any) error {
 
 // withCause gives errors.Is its system error back where bbolt kept only the words of one ("file resize error: %s").
 func withCause(err error) error {
+	if err == nil {
+		return nil
+	}
 	for _, cause := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO} {
 		if !errors.Is(err, cause) && strings.HasSuffix(err.Error(), cause.Error()) {
 			return fmt.Errorf("%s%w", strings.TrimSuffix(err.Error(), cause.Error()), cause)

@@ -34,30 +34,31 @@ func Create(path string, m Meta, o Options) (*Store, error) {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, fs.ErrExist)
 	}
 	temp := path + ".new"
-	s, err := create(temp, m)
+	db, err := create(temp, m)
 	if err == nil {
 		err = publish(temp, path)
 	}
 	if err != nil {
-		if s != nil {
-			err = errors.Join(err, s.db.Close())
+		if db != nil {
+			err = errors.Join(err, db.Close())
 		}
 		if !errors.Is(err, ErrLocked) {
 			_ = os.Remove(temp) // err says more
 		}
 		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
 	}
-	s.path = path
+	s := &Store{path: path}
+	s.db.Store(db)
 	s.start(o)
 	return s, nil
 }
 
-func create(temp string, m Meta) (*Store, error) {
+// create makes a file without rows. It replaces one of that name which nobody holds.
+func create(temp string, m Meta) (*bolt.DB, error) {
 	db, err := openBolt(temp, false, func(f *os.File) error { return f.Truncate(0) }, os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db}
 	err = db.Update(func(tx *bolt.Tx) error {
 		meta, err := tx.CreateBucket([]byte(bucketMeta))
 		if err != nil {
@@ -74,7 +75,7 @@ func create(temp string, m Meta) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(withCause(err), db.Close())
 	}
-	return s, nil
+	return db, nil
 }
 
 // publish gives the file its name without replacing one that came up meanwhile. File systems without hard links get
@@ -140,7 +141,8 @@ func open(path string, readOnly bool) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, db: db, readOnly: readOnly, recovered: found.badMeta}
+	s := &Store{path: path, readOnly: readOnly, recovered: found.badMeta}
+	s.db.Store(db)
 	if err := s.check(found); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -23,7 +24,7 @@ const (
 // Store is an open checkpoint. It is safe for concurrent use.
 type Store struct {
 	path      string
-	db        *bolt.DB
+	db        atomic.Pointer[bolt.DB] // replaced by Edit
 	readOnly  bool
 	recovered bool
 	gap       time.Duration
@@ -78,8 +79,21 @@ func (s *Store) Get(seq uint64) (op Operation, found bool, err error) {
 // is used again for the next row: copy the struct to keep it (its fields are then the copy's own). fn must not write to the store.
 func (s *Store) All(fn func(*Operation) error) error {
 	var own error // fn's, which is none of the store's
-	err := s.view(func(tx *bolt.Tx) error {
-		var d = newDecoder()
+	err := s.eachRow(func(op *Operation, _ [8]byte, _ []byte) error {
+		own = callBack(fn, op)
+		return own
+	})
+	if own != nil {
+		err = nil
+	}
+	return s.unpack(err, own)
+}
+
+// eachRow calls fn for each row, decoded and as it is stored, in one read transaction. value is valid until eachRow
+// returns.
+func (s *Store) eachRow(fn func(op *Operation, key [8]byte, value []byte) error) error {
+	return s.view(func(tx *bolt.Tx) error {
+		d := newDecoder()
 		var op Operation
 		var expect uint64
 		c := tx.Bucket([]byte(bucketOperations)).Cursor()
@@ -92,13 +106,12 @@ func (s *Store) All(fn func(*Operation) error) error {
 			if err := d.row(&op, key, v); err != nil {
 				return err
 			}
-			if own = callBack(fn, &op); own != nil {
-				return nil
+			if err := fn(&op, key, v); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
-	return s.unpack(err, own)
 }
 
 // panicked carries a panic of a callback past guard.
@@ -135,22 +148,27 @@ func rowKey(k []byte, expect uint64) (key [8]byte, err error) {
 	return key, nil
 }
 
-// view runs fn in a read transaction.
+// view runs fn in a read transaction. If Edit closed the file just before it began, it begins with the new one.
 func (s *Store) view(fn func(*bolt.Tx) error) error {
-	err := guard(func() error { return s.db.View(fn) })
-	if errors.Is(err, bolt.ErrDatabaseNotOpen) {
+	var err error
+	for db := (*bolt.DB)(nil); db != s.db.Load(); {
+		db = s.db.Load()
+		err = guard(func() error { return db.View(fn) })
+		if !errors.Is(err, bolt.ErrDatabaseNotOpen) {
+			break
+		}
 		err = ErrClosed
 	}
-	if err != nil && s.path != "" {
+	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", s.path, err)
 	}
-	return err
+	return nil
 }
 
 // Close writes what is waiting, closes the file and lets go of the lock. Further calls return the same.
 func (s *Store) Close() error {
 	if s.readOnly {
-		return s.db.Close()
+		return s.db.Load().Close()
 	}
 	return s.closeOnce()
 }
@@ -161,5 +179,5 @@ func (s *Store) close() error {
 	s.mu.Unlock()
 	close(s.stop)
 	<-s.done
-	return s.db.Close()
+	return s.db.Load().Close()
 }

@@ -109,43 +109,6 @@ func TestRowsSurviveReopen(t *testing.T) {
 	}
 }
 
-func TestPutAllAndEdit(t *testing.T) {
-	s, path := create0(t, Options{CommitGap: -1})
-	const n = 3000
-	ops := make([]*Operation, n)
-	for i := range ops {
-		ops[i] = &Operation{ID: fmt.Sprint(i), Status: InFlight}
-	}
-	if err := s.PutAll(ops, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.PutAll([]*Operation{{ID: "new"}, {Seq: n + 9}}, nil); err == nil || s.Len() != n {
-		t.Fatalf("a wrong number: %v, %d rows; want %d", err, s.Len(), n)
-	}
-	m := testMeta()
-	m.Generation++
-	err := s.Edit(&m, func(op *Operation) bool {
-		op.Status, op.Offset = Unknown, int64(op.Seq)*1000
-		return op.Seq%2 == 0
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = reopen(t, s, path)
-	for i, op := range rows(t, s) {
-		want := Operation{Seq: uint64(i + 1), ID: fmt.Sprint(i), Status: InFlight}
-		if op.Seq%2 == 0 {
-			want.Status, want.Offset = Unknown, int64(op.Seq)*1000
-		}
-		if !reflect.DeepEqual(op, want) {
-			t.Fatalf("got %+v, want %+v", op, want)
-		}
-	}
-	if got, err := s.Meta(); err != nil || got.Generation != m.Generation {
-		t.Errorf("generation %d, %v; want %d", got.Generation, err, m.Generation)
-	}
-}
-
 func TestCallbacks(t *testing.T) {
 	s, path := create0(t, Options{CommitGap: -1})
 	for range 2 {
@@ -169,6 +132,9 @@ func TestCallbacks(t *testing.T) {
 	}
 	panics("All", func() { _ = s.All(func(*Operation) error { panic("mine") }) })
 	panics("Edit", func() { _ = s.Edit(nil, func(*Operation) bool { panic("mine") }) })
+	if got := rows(t, s); len(got) != 2 {
+		t.Errorf("a panic in Edit's callback left %d rows, want 2", len(got))
+	}
 	if err := s.Put(&Operation{ID: "b"}); err != nil {
 		t.Errorf("after panics in callbacks: %v", err)
 	}
@@ -336,48 +302,5 @@ func BenchmarkPut(b *testing.B) {
 			wg.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 		})
-	}
-}
-
-func BenchmarkOpenAndAll(b *testing.B) {
-	s, path := create0(b, Options{CommitGap: -1})
-	const n, chunk = 1_000_000, 10_000
-	ops := make([]*Operation, chunk)
-	for i := range ops {
-		ops[i] = testOperation(i)
-		ops[i].Attempts = ops[i].Attempts[:1]
-	}
-	for range n / chunk {
-		for i := range ops {
-			ops[i].Seq = 0
-		}
-		if err := s.PutAll(ops, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(info.Size())/n, "file-B/row")
-	for b.Loop() {
-		began := time.Now()
-		s, err := Open(path, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(time.Since(began).Seconds(), "s-open")
-		began = time.Now()
-		count := 0
-		if err := s.All(func(*Operation) error { count++; return nil }); err != nil || count != n {
-			b.Fatal(count, err)
-		}
-		b.ReportMetric(time.Since(began).Seconds(), "s-all")
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

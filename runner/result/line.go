@@ -159,6 +159,9 @@ func appendRaw(b []byte, raw json.RawMessage) []byte {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
+	if p := (parser{b: raw, ok: true}); p.raw() != nil && p.i == len(raw) { // no blanks to take out
+		return append(b, raw...)
+	}
 	buf := bytes.NewBuffer(b)
 	if err := json.Compact(buf, raw); err != nil {
 		return appendString(b, string(raw))
