@@ -27,8 +27,8 @@ type Lower struct {
 // than 60 s * (ceil(N/R) - 1), and is answered one latency later. Tokens are
 // the same with their sum W and the limit T, and days with 24 h. With C in
 // flight at once the N-th is answered after ceil(N/C) latencies. The bound is
-// the largest of these; with equal ones the first in the order of
-// Lower.Limit's list. "none" says that one latency is all there is.
+// the largest of these; of limits that bind for as many windows the one whose
+// share is used more is named. "none" says that one latency is all there is.
 func WindowBound(b Batch) Lower {
 	return bound(b, func(n, limit int64, window time.Duration) float64 {
 		return window.Seconds() * float64((n-1)/limit)
@@ -48,7 +48,7 @@ func bound(b Batch, last func(n, limit int64, window time.Duration) float64) Low
 	if b.Ops <= 0 {
 		return Lower{Limit: "none"}
 	}
-	low, limit := 0.0, "none"
+	low, limit, share := 0.0, "none", 0.0
 	for _, l := range []struct {
 		name     string
 		n, limit int64
@@ -62,8 +62,9 @@ func bound(b Batch, last func(n, limit int64, window time.Duration) float64) Low
 		if l.limit <= 0 || l.n <= 0 {
 			continue
 		}
-		if d := last(l.n, l.limit, l.window); d > low {
-			low, limit = d, l.name
+		d, s := last(l.n, l.limit, l.window), float64(l.n)/float64(l.limit)
+		if d > low || d == low && low > 0 && s > share {
+			low, limit, share = d, l.name, s
 		}
 	}
 	if b.Concurrency > 0 {
