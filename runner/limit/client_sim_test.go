@@ -36,7 +36,6 @@ type client struct {
 type call struct {
 	tokens int64
 	ticket limit.Ticket
-	answer limit.Answer
 }
 
 type event struct {

@@ -51,7 +51,6 @@ type episode struct {
 	probing   probing
 	patience  int64 // how long an unanswered probe holds the others
 	probeEnds int64
-	lastCut   int64
 }
 
 // probing is the state of the one call that goes first after a pause.

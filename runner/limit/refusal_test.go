@@ -216,23 +216,39 @@ func TestConcurrencyGrowth(t *testing.T) {
 	if got := l.Concurrency().Ceiling(); got != 8 {
 		t.Fatalf("got a ceiling of %d at first, want 8", got)
 	}
-	for trip, want := range []int{16, 32, 64, 100, 100} {
-		now := float64(trip)
-		calls := start(t, l, now, l.Concurrency().Ceiling())
-		wantWait(t, l, now+0.5, limit.AtCeiling, 1e6, math.Inf(1))
-		for _, c := range calls {
-			l.Settle(at(now+0.999), c, limit.Answer{})
+	type call struct {
+		ticket limit.Ticket
+		done   float64
+	}
+	var wire []call
+	now := 0.0
+	for _, want := range []int{8, 8, 16, 32, 64, 100} {
+		if got := l.Concurrency().Ceiling(); got < want*7/8 || got > want*9/8 {
+			t.Errorf("at %.1f s got %d, want about %d", now, got, want)
 		}
-		if got := l.Concurrency().Ceiling(); got < want*8/10 || got > want {
-			t.Errorf("after trip %d got %d, want about %d", trip, got, want)
+		for end := now + 1; now < end; now += 0.001 { // each call takes a second
+			for len(wire) > 0 && wire[0].done <= now {
+				l.Settle(at(now), wire[0].ticket, limit.Answer{})
+				wire = wire[1:]
+			}
+			for {
+				ticket, w := l.Reserve(at(now), cost(10))
+				if w.Reason != limit.Granted {
+					break
+				}
+				l.Sent(at(now), ticket)
+				wire = append(wire, call{ticket, now + 1})
+			}
 		}
 	}
-	calls := start(t, l, 10, 50)
-	for _, c := range calls {
-		l.Settle(at(10.9), c, limit.Answer{Outcome: limit.Overloaded, Report: unsaid()})
+	if got := len(wire); got != 100 {
+		t.Errorf("got %d on the wire, want the ceiling of 100", got)
 	}
-	if got := l.Concurrency().Ceiling(); got < 20 || got > 30 {
-		t.Errorf("got %d after an overload of 50 calls, want about half, once", got)
+	for _, c := range wire {
+		l.Settle(at(now), c.ticket, limit.Answer{Outcome: limit.Overloaded, Report: unsaid()})
+	}
+	if got := l.Concurrency().Ceiling(); got < 45 || got > 55 {
+		t.Errorf("got %d after an overload of 100 calls, want half, once", got)
 	}
 }
 

@@ -257,7 +257,9 @@ func TestUnknown(t *testing.T) {
 		real, slack float64 // slack: of a window's optimum, over ten minutes' worth of calls
 		style       headers
 	}{
-		{60, 1.35, silent}, {60, 1.35, retryAfter}, {60, 1.35, openRouter},
+		{60, 1.35, silent},
+		{60, 1.35, retryAfter},
+		{60, 1.35, openRouter},
 		{30, 1.4, openRouter}, // stricter than the 60 it states
 		{120, 1.5, openRouter},
 		{240, 1.9, openRouter},
