@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -155,7 +156,6 @@ func TestCutFiles(t *testing.T) {
 	}
 	for name, bad := range map[string][]byte{
 		"nothing": {}, "one byte": {0}, "stump": make([]byte, 4096), "four zero pages": make([]byte, 4*page),
-		"text": bytes.Repeat([]byte(`{"custom_id":"a"}`+"\n"), 2000),
 	} {
 		if judge(t, name, bad, last, before) {
 			t.Errorf("%s opened as a checkpoint", name)
@@ -186,6 +186,15 @@ func TestForeignAndNewerFiles(t *testing.T) {
 		}
 		return err
 	}
+	for _, text := range []string{"a", `{"custom_id":"ü"}`, "\ufeff" + strings.Repeat("über ", 3000)} {
+		other := filepath.Join(t.TempDir(), "input.jsonl")
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(other, Options{}); !errors.Is(err, ErrNotFile) {
+			t.Errorf("Open of a text = %v, want ErrNotFile", err)
+		}
+	}
 	for _, tt := range []struct {
 		name string
 		want error
@@ -197,8 +206,8 @@ func TestForeignAndNewerFiles(t *testing.T) {
 		{"newer schema", ErrVersion, func(tx *bolt.Tx) error {
 			return tx.Bucket([]byte(bucketMeta)).Put([]byte(keySchema), []byte{schemaVersion + 1})
 		}},
-		{"no meta", ErrDamaged, func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(bucketMeta)) }},
-		{"empty database", ErrDamaged, func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(bucketOperations)) }},
+		{"no meta", ErrNotFile, func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(bucketMeta)) }},
+		{"empty database", ErrNotFile, func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(bucketOperations)) }},
 	} {
 		if err := change(tt.fn); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)

@@ -10,31 +10,31 @@ import (
 // Errors of opening.
 var (
 	// ErrLocked is returned when another process holds the checkpoint.
-	ErrLocked = errors.New("checkpoint is in use by another run")
+	ErrLocked = errors.New("in use by another run")
 
-	// ErrDamaged is returned when a file is there but is no whole checkpoint: empty, cut, overwritten, or not a
-	// checkpoint at all. It is never treated as a checkpoint without operations; move it aside and rebuild it from the
-	// results and errors files.
-	ErrDamaged = errors.New("checkpoint is damaged")
+	// ErrDamaged is returned when a file is there but is no whole checkpoint: empty, cut, or overwritten. It is never
+	// treated as a checkpoint without operations; move it aside and rebuild it from the results and errors files.
+	ErrDamaged = errors.New("damaged")
 
-	// ErrNotFile is returned for a folder, a device, or a FIFO.
-	ErrNotFile = errors.New("not a regular file")
+	// ErrNotFile is returned for what cannot have been a checkpoint: a folder, a device, a FIFO, a text, another
+	// program's database. Leave it alone.
+	ErrNotFile = errors.New("not a checkpoint file")
 
 	// ErrVersion is returned when a newer llmbatch wrote the file.
-	ErrVersion = errors.New("checkpoint was written by a newer version of llmbatch")
+	ErrVersion = errors.New("written by a newer version of llmbatch")
 )
 
 // Errors of writing.
 var (
 	// ErrFailed is returned by every write after one that failed. Whether the rows of the failed write are stored is
 	// not known before the file is opened again.
-	ErrFailed = errors.New("an earlier write to the checkpoint failed")
+	ErrFailed = errors.New("an earlier write failed")
 
 	// ErrClosed is returned by writes to a store that is closed.
-	ErrClosed = errors.New("checkpoint is closed")
+	ErrClosed = errors.New("closed")
 
 	// ErrReadOnly is returned by writes to a store from OpenReadOnly.
-	ErrReadOnly = errors.New("checkpoint is open for reading only")
+	ErrReadOnly = errors.New("open for reading only")
 )
 
 func damaged(format string, args ...any) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // lockTimeout is how long opening waits for another process to let go of the file.
@@ -186,9 +187,9 @@ func openBolt(path string, readOnly bool, prepare func(*os.File) error, flags in
 		return db, nil
 	case errors.Is(err, ErrDamaged) && file != nil:
 		_ = file.Close() // bbolt panicked and left it open, with its lock
-	case errors.Is(err, bolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrLocked
-	case errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum), errors.Is(err, bolt.ErrVersionMismatch):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return nil, damaged("%v", err)
 	}
 	return nil, withCause(err)
@@ -224,8 +225,8 @@ func guard(fn func() error) (err error) {
 func (s *Store) check(found contents) error {
 	return s.view(func(tx *bolt.Tx) error {
 		meta, ops := tx.Bucket([]byte(bucketMeta)), tx.Bucket([]byte(bucketOperations))
-		if meta == nil {
-			return damaged("it has no bucket %q", bucketMeta)
+		if meta == nil || ops == nil { // whole, as verify found, but nothing of ours
+			return fmt.Errorf("%w: a database without buckets %q and %q", ErrNotFile, bucketMeta, bucketOperations)
 		}
 		version := meta.Get([]byte(keySchema))
 		if len(version) != 1 || version[0] == 0 {
@@ -233,9 +234,6 @@ func (s *Store) check(found contents) error {
 		}
 		if version[0] > schemaVersion {
 			return fmt.Errorf("%w: schema %d, this one reads up to %d", ErrVersion, version[0], schemaVersion)
-		}
-		if ops == nil {
-			return damaged("it has no bucket %q", bucketOperations)
 		}
 		if _, err := getMeta(tx); err != nil {
 			return err

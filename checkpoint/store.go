@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // schemaVersion is raised by changes that an older version must not write to.
@@ -154,7 +155,7 @@ func (s *Store) view(fn func(*bolt.Tx) error) error {
 	for db := (*bolt.DB)(nil); db != s.db.Load(); {
 		db = s.db.Load()
 		err = guard(func() error { return db.View(fn) })
-		if !errors.Is(err, bolt.ErrDatabaseNotOpen) {
+		if !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 			break
 		}
 		err = ErrClosed

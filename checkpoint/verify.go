@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"unicode/utf8"
 )
 
 // bbolt trusts its pages: a damaged one makes it panic, read outside of the file's memory, or, if the list of free
@@ -112,6 +113,8 @@ func readMeta(r io.ReaderAt, size int64) (meta metaPage, bad bool, err error) {
 		ok1 = ok1 && int64(second.pageSize) == page
 	}
 	switch {
+	case !ok0 && !ok1 && isText(r):
+		return metaPage{}, false, fmt.Errorf("%w: a text", ErrNotFile)
 	case !ok0 && !ok1:
 		return metaPage{}, false, damaged("it has no whole meta page")
 	case ok1 && (!ok0 || second.txid > first.txid):
@@ -121,6 +124,18 @@ func readMeta(r io.ReaderAt, size int64) (meta metaPage, bad bool, err error) {
 	}
 }
 
+// isText reports that a file begins with printable text, as no page does: somebody named the wrong file.
+func isText(r io.ReaderAt) bool {
+	buf := make([]byte, 64)
+	n, _ := r.ReadAt(buf, 0)
+	for _, c := range buf[:n] {
+		if c < ' ' && c != '\t' && c != '\r' && c != '\n' || c == 0x7f {
+			return false
+		}
+	}
+	return n > 0 && utf8.Valid(bytes.TrimRightFunc(buf[:n], func(r rune) bool { return r == utf8.RuneError }))
+}
+
 func parseMeta(b []byte) (metaPage, bool) {
 	ne := binary.NativeEndian
 	sum := fnv.New64a()
@@ -128,7 +143,10 @@ func parseMeta(b []byte) (metaPage, bool) {
 	if ne.Uint32(b) != metaMagic || ne.Uint32(b[4:]) != metaVersion || ne.Uint64(b[metaSumOffset:]) != sum.Sum64() {
 		return metaPage{}, false
 	}
-	m := metaPage{pageSize: ne.Uint32(b[8:]), root: ne.Uint64(b[16:]), freelist: ne.Uint64(b[32:]), pages: ne.Uint64(b[40:]), txid: ne.Uint64(b[48:])}
+	m := metaPage{
+		pageSize: ne.Uint32(b[8:]), root: ne.Uint64(b[16:]), freelist: ne.Uint64(b[32:]),
+		pages: ne.Uint64(b[40:]), txid: ne.Uint64(b[48:]),
+	}
 	return m, m.pageSize >= 1024 && m.pageSize <= 1024<<14
 }
 
