@@ -236,7 +236,8 @@ func connectKind(err error) Kind {
 	)
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
-		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM),
+		strings.Contains(err.Error(), "too many open files"): // a name's lookup gives only the text
 		return KindLocal
 	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &roots):
 		return KindTLS

@@ -1,71 +1,119 @@
 package openai
 
 import (
-	"context"
 	"errors"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/providertest"
 )
 
-func newClient(t *testing.T, profile, base string) *Client {
-	t.Helper()
-	p, ok := provider.Lookup(profile)
-	if !ok {
-		t.Fatalf("no profile %q", profile)
-	}
-	key, err := provider.NewSecret("sk-CANARY-7f3a9c0d5e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := provider.NewTransport(provider.TransportOptions{})
-	t.Cleanup(tr.Close)
-	c, err := New(Options{Profile: p, BaseURL: base, Key: key, Transport: tr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func TestChat(t *testing.T) {
-	var got *http.Request
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = r
-		w.Header().Set("X-Request-Id", "req_1")
-		_, _ = w.Write([]byte("\n\n" + `{"id":"c1","model":"m-1","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`))
-	}))
-	defer srv.Close()
-	c := newClient(t, "openai", srv.URL+"/v1/")
-	sent := 0
-	r, err := c.Do(context.Background(), provider.Request{API: "/chat/completions", Body: []byte(`{}`), Key: "k1", OnSent: func(time.Time) { sent++ }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.URL.Path != "/v1/chat/completions" || got.Header.Get("Authorization") != "Bearer sk-CANARY-7f3a9c0d5e" || got.Header.Get("Idempotency-Key") != "k1" {
-		t.Errorf("request: path %q, headers %v", got.URL.Path, got.Header)
-	}
-	want := provider.Usage{Input: 9, Output: 2, Cached: 4, Known: true}
-	if r.Usage != want || r.Finish != "stop" || r.ID != "c1" || r.Model != "m-1" || r.RequestID != "req_1" || sent != 1 {
-		t.Errorf("got %+v, sent %d times", r, sent)
+func TestTarget(t *testing.T) {
+	for _, tt := range []struct{ profile, base, api, model, want string }{
+		{"openai", "http://localhost/v1", "/chat/completions", "m", "http://localhost/v1/chat/completions"},
+		{"openai", "http://localhost/v1/", "/embeddings", "m", "http://localhost/v1/embeddings"},
+		{"openai", "http://localhost/a%2Fb?tag=1", "/responses", "m", "http://localhost/a%2Fb/responses?tag=1"},
+		{"deepseek", "", "/chat/completions", "m", "https://api.deepseek.com/chat/completions"},
+		{"azure", "https://r.openai.azure.com", "/chat/completions", "gpt 4/x?y", "https://r.openai.azure.com/openai/deployments/gpt%204%2Fx%3Fy/chat/completions?api-version=2024-10-21"},
+		{"azure", "https://r.openai.azure.com/", "/responses", "m", "https://r.openai.azure.com/openai/responses?api-version=2024-10-21"},
+		{"azure", "https://r.openai.azure.com/openai/v1", "/chat/completions", "m", "https://r.openai.azure.com/openai/v1/chat/completions"},
+		{"azure", "https://r.openai.azure.com/openai/deployments/d", "/embeddings", "m", "https://r.openai.azure.com/openai/deployments/d/embeddings?api-version=2024-10-21"},
+		{"openai", "", "/../../x", "m", ""},
+		{"openai", "", "//127.0.0.2/x", "m", ""},
+		{"openai", "", "/messages", "m", ""},
+	} {
+		u, err := dial(t, tt.profile, tt.base, provider.TransportOptions{}).target(tt.api, tt.model)
+		if tt.want == "" {
+			if err == nil {
+				t.Errorf("%s: got %s, want it refused", tt.api, u)
+			}
+		} else if err != nil || u.String() != tt.want {
+			t.Errorf("%s %s: got %v, %v; want %s", tt.profile, tt.api, u, err, tt.want)
+		}
 	}
 }
 
-func TestRefusal(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "3")
-		w.WriteHeader(429)
-		_, _ = w.Write([]byte(`{"error":{"message":"Rate limit reached on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 9.8s.","type":"tokens","code":"rate_limit_exceeded"}}`))
-	}))
-	defer srv.Close()
-	_, err := newClient(t, "openai", srv.URL).Do(context.Background(), provider.Request{API: "/chat/completions", Body: []byte(`{}`)})
-	var e *provider.Error
-	if !errors.As(err, &e) {
-		t.Fatalf("got %v, want a provider error", err)
+func TestHeaders(t *testing.T) {
+	key, _ := provider.NewSecret(canary)
+	profile := func(name string) provider.Profile { p, _ := provider.Lookup(name); return p }
+	for _, tt := range []struct {
+		name    string
+		o       Options
+		ok      bool
+		want    string // of the auth header
+		header  string
+		carries string
+	}{
+		{"bearer", Options{Profile: profile("openai"), Key: key}, true, "Bearer " + canary, "Authorization", ""},
+		{"bare", Options{Profile: profile("azure"), Key: key, BaseURL: "https://r"}, true, canary, "Api-Key", ""},
+		{"user's own", Options{Profile: profile("openai"), Key: key, Headers: http.Header{"X-Title": {"t"}}}, true, "t", "X-Title", ""},
+		{"user's authorization, no key", Options{Profile: profile("openai"), Headers: http.Header{"Authorization": {"Basic x"}}}, true, "Basic x", "Authorization", ""},
+		{"both", Options{Profile: profile("openai"), Key: key, Headers: http.Header{"authorization": {"x"}}}, false, "", "", ""},
+		{"ours", Options{Profile: profile("openai"), Key: key, Headers: http.Header{"idempotency-key": {"x"}}}, false, "", "", ""},
+		{"no key", Options{Profile: profile("openai")}, false, "", "", ""},
+		{"no key needed", Options{Profile: profile("vllm")}, true, "", "Authorization", ""},
+		{"no base URL", Options{Profile: profile("openai-compatible")}, false, "", "", ""},
+		{"plain HTTP", Options{Profile: profile("openai-compatible"), BaseURL: "http://10.0.0.1"}, false, "", "", ""},
+		{"plain HTTP allowed", Options{Profile: profile("openai-compatible"), BaseURL: "http://10.0.0.1", AllowPlain: true}, true, "", "Authorization", ""},
+	} {
+		c, err := New(tt.o)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: got %v, want ok %t", tt.name, err, tt.ok)
+			continue
+		}
+		if err == nil && c.header.Get(tt.header) != tt.want {
+			t.Errorf("%s: got %s %q, want %q", tt.name, tt.header, c.header.Get(tt.header), tt.want)
+		}
 	}
-	if e.Kind != provider.KindRateLimited || e.RetryAfter != 3*time.Second || e.LimitType != "tokens" || e.Rate.Tokens.Limit != 10000 || !e.Sent || e.Unknown() {
-		t.Errorf("got %+v", e)
+}
+
+// TestWire compares what leaves with what was asked for.
+func TestWire(t *testing.T) {
+	var seen providertest.Seen
+	s := providertest.Serve(t, func(c net.Conn, r providertest.Seen) bool {
+		seen = r
+		providertest.Write(c, "HTTP/1.0 200 OK", success)
+		return false
+	})
+	body := `{ "model":"m", "temperature":1.0, "n":9007199254740993, "x":"\ud835 <&>" }`
+	c := dial(t, "openai", s.URL+"/v1", provider.TransportOptions{})
+	if _, err := c.Do(t.Context(), provider.Request{API: "/chat/completions", Body: []byte(body), Key: "key-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if seen.Body != body || seen.Path != "/v1/chat/completions" || seen.Header.Get("Idempotency-Key") != "key-1" || seen.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("got %+v, want the body byte for byte, path, key and type", seen)
+	}
+}
+
+// TestQueryStaysSecret: a key in the base URL's query shows nowhere.
+func TestQueryStaysSecret(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	c := dial(t, "openai", "http://"+l.Addr().String()+"/v1?key=QUERY-CANARY-1234", provider.TransportOptions{})
+	_, err = c.Do(t.Context(), provider.Request{API: "/chat/completions", Body: []byte("{}")})
+	if err == nil || strings.Contains(err.Error(), "CANARY") {
+		t.Errorf("got %v, want an error without the query", err)
+	}
+}
+
+func TestStreamIsRefusedUnsent(t *testing.T) {
+	for body, refused := range map[string]bool{
+		`{"stream":true}`: true, `{"stream": false}`: false, `{"messages":[{"stream":true}]}`: false, `{"background":true}`: true, `not json "stream"`: false,
+	} {
+		s := providertest.Serve(t, func(c net.Conn, _ providertest.Seen) bool {
+			providertest.Write(c, "HTTP/1.0 200 OK", success)
+			return false
+		})
+		_, err := dial(t, "openai", s.URL, provider.TransportOptions{}).Do(t.Context(), provider.Request{API: "/chat/completions", Body: []byte(body)})
+		var e *provider.Error
+		if got := errors.As(err, &e) && e.Kind == provider.KindInvalid && !e.Sent && s.Requests() == 0; got != refused {
+			t.Errorf("%s: got %v and %d requests, want refused %t", body, err, s.Requests(), refused)
+		}
 	}
 }
