@@ -105,7 +105,7 @@ func (b *budget) ready(now, n int64) (at int64, told bool) {
 		n = min(n, b.srv.limit)
 	}
 	if lack := n - (r - b.held); lack > 0 {
-		if opens := b.srv.opens(now, b.span, lack, b.log.frees(lack)); opens > at {
+		if opens := b.srv.opens(now, b.span, lack, &b.log); opens > at {
 			return opens, true
 		}
 	}

@@ -47,8 +47,8 @@ type Concurrency struct {
 	lastLimit float64
 }
 
-// NewConcurrency returns a ceiling that never goes above max; 0 means 1,024.
-func NewConcurrency(max int) *Concurrency {
+// newConcurrency returns a ceiling that never goes above max; 0 means 1,024.
+func newConcurrency(max int) *Concurrency {
 	if max <= 0 {
 		max = defaultCeiling
 	}
@@ -105,7 +105,7 @@ func (c *Concurrency) round(now int64) {
 			}
 		case c.lastRate == 0 || c.ceiling < judged:
 			c.lastRate, c.lastLimit, c.retry = rate, c.ceiling, retrial/2
-		case c.ceiling < 1.5*c.lastLimit && int(c.ceiling) < c.max:
+		case c.ceiling < 1.5*c.lastLimit: // not enough to tell
 		case rate < 1.25*c.lastRate:
 			c.ceiling, c.stuckAt, c.retry = c.lastLimit, now, min(2*c.retry, lastRetrial)
 		default:

@@ -30,6 +30,7 @@ type ticket struct {
 	onWire bool
 	probe  bool
 	epoch  uint32
+	gotAt  int64 // when it was granted
 	sentAt int64
 	second int64 // requests sent in the second that ended with it
 	cost   amounts
@@ -64,7 +65,7 @@ type Limiter struct {
 // New returns a limiter with all budgets unused.
 func New(c Config, now time.Time) *Limiter {
 	split := c.Accounting == Split
-	l := &Limiter{start: now, cfg: c, conc: NewConcurrency(c.Concurrency)}
+	l := &Limiter{start: now, cfg: c, conc: newConcurrency(c.Concurrency)}
 	l.cfg.Burst = clamp(c.Burst)
 	l.b = [dims]budget{
 		dReq:    newBudget("rpm", minute, c.RPM, false),
@@ -174,7 +175,7 @@ func (l *Limiter) grant(cost amounts) Ticket {
 		l.tickets = append(l.tickets, ticket{})
 	}
 	t := &l.tickets[n]
-	*t = ticket{gen: t.gen + 1, live: true, cost: cost, epoch: l.epoch, probe: l.takeProbe()}
+	*t = ticket{gen: t.gen + 1, live: true, cost: cost, epoch: l.epoch, gotAt: l.now, probe: l.takeProbe()}
 	for d := range l.b {
 		l.b[d].held += cost[d]
 		if l.b[d].span == int64(minute) {
@@ -223,7 +224,7 @@ func (l *Limiter) find(t Ticket) *ticket {
 func (l *Limiter) Sent(at time.Time, t Ticket) {
 	now := l.tick(at)
 	if r := l.find(t); r != nil && !r.onWire {
-		l.charge(r, min(now, int64(at.Sub(l.start))))
+		l.charge(r, min(now, max(r.gotAt, int64(at.Sub(l.start)))))
 	}
 }
 

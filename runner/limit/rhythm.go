@@ -66,7 +66,7 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 		// The window is still spent: that says nothing about the pace.
 	case l.burstRefused(r, a, hint):
 		l.evenKnown()
-	case l.evenStated(r, a):
+	case l.evenStated(a):
 	case !l.known():
 		l.every = quickly
 		l.evenAt(dReq, l.lately(r))
@@ -131,7 +131,7 @@ func (l *Limiter) evenKnown() {
 // evenStated paces evenly at the limits that a refusal states: those with nothing left, or all of
 // them if it does not say. They count as per minute unless their reset is longer. Limits that are
 // no tighter than the known ones say nothing new.
-func (l *Limiter) evenStated(r *ticket, a *Answer) bool {
+func (l *Limiter) evenStated(a *Answer) bool {
 	found := false
 	for _, left := range []bool{false, true} {
 		for d, w := range a.Report.windows() {
@@ -140,8 +140,8 @@ func (l *Limiter) evenStated(r *ticket, a *Answer) bool {
 				b.span != int64(minute) || w.ResetAfter > 90*time.Second {
 				continue
 			}
-			if n := b.limit(); n == 0 || 5*w.Limit < 4*n {
-				l.evenAt(d, float64(w.Limit))
+			if n := b.limit(); n == 0 || 5*clamp(w.Limit) < 4*n {
+				l.evenAt(d, float64(clamp(w.Limit)))
 				found = true
 			}
 		}

@@ -149,9 +149,9 @@ func (s *server) room(now, span, sent, used, wire int64) (room int64, said bool)
 	return s.remain - (sent - s.sent), true
 }
 
-// opens is when a room that falls short by lack will be enough, if nothing new is heard; frees is when
-// as much of our own will have left the window.
-func (s *server) opens(now, span, lack, frees int64) int64 {
+// opens is when a room that falls short by lack will be enough, if nothing new is heard. own is our own
+// part of the window.
+func (s *server) opens(now, span, lack int64, own *window) int64 {
 	end := s.resetAt
 	if end == 0 {
 		end = s.at + span
@@ -160,7 +160,7 @@ func (s *server) opens(now, span, lack, frees int64) int64 {
 	case s.refill == continuous && s.limit > 0:
 		return now + int64(float64(lack)/float64(s.limit)*float64(span)) + 1
 	case s.refill == asItExpires, s.resetAt == 0:
-		return min(end, frees)
+		return min(end, own.frees(lack))
 	}
 	return end
 }
