@@ -56,9 +56,9 @@ var owners = map[string]string{
 	"github.com/schollz/progressbar/v3":    "cmd",
 }
 
-// process is what belongs to main and cmd alone: the rest is given its streams
+// processOnly is what belongs to main and cmd alone: the rest is given its streams
 // and settings, and returns errors.
-var process = map[string][]string{
+var processOnly = map[string][]string{
 	"os":  {"Exit", "Stdout", "Stderr", "Stdin", "Getenv", "LookupEnv", "Environ", "Args"},
 	"fmt": {"Print", "Printf", "Println"},
 	"log": {"Fatal", "Fatalf", "Fatalln"},
@@ -201,7 +201,7 @@ func forbidProcess(t *testing.T, s source) {
 		if !ok {
 			return true
 		}
-		if pkg, ok := selector.X.(*ast.Ident); ok && slices.Contains(process[pkg.Name], selector.Sel.Name) {
+		if pkg, ok := selector.X.(*ast.Ident); ok && slices.Contains(processOnly[pkg.Name], selector.Sel.Name) {
 			t.Errorf("%s uses %s.%s, which belongs to main and cmd", s.path, pkg.Name, selector.Sel.Name)
 		}
 		return true

@@ -175,28 +175,30 @@ func (c killCase) after(ctx context.Context, b *bench, m *mock, o *outcome, aske
 	flying := (l.Asked - *asked) - (len(now) - len(o.acked))
 	*asked, o.acked = l.Asked, now
 	o.flying += max(0, flying)
-	status, err := b.status(ctx, o.dir)
+	unknown, err := b.unknown(ctx, o.dir)
 	if err != nil {
 		return 0, err
 	}
-	*unlisted += max(0, flying-status.Unknown)
+	*unlisted += max(0, flying-unknown)
 	return flying, nil
 }
 
-// status is what `llmbatch status --json` counts.
-func (b *bench) status(ctx context.Context, dir string) (report, error) {
-	var r report
+// unknown counts the calls that `llmbatch status` lists as of unknown outcome.
+func (b *bench) unknown(ctx context.Context, dir string) (int, error) {
+	var standing struct {
+		Unknown int `json:"unknown_calls"`
+	}
 	p, err := b.run(ctx, dir, "status", "x.jsonl", "--json")
 	if err != nil {
-		return r, err
+		return 0, err
 	}
 	if code := p.wait(); code != 0 {
-		return r, fmt.Errorf("status: exit status %d: %s", code, p.tail())
+		return 0, fmt.Errorf("status: exit status %d: %s", code, p.tail())
 	}
-	if err := json.Unmarshal(p.out.Bytes(), &r); err != nil {
-		return r, fmt.Errorf("status: %w in %.200q", err, p.out.Bytes())
+	if err := json.Unmarshal(p.out.Bytes(), &standing); err != nil {
+		return 0, fmt.Errorf("status: %w in %.200q", err, p.out.Bytes())
 	}
-	return r, nil
+	return standing.Unknown, nil
 }
 
 // soak runs inputs against a server with bad days, killing at random, until the

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// stats ADDR FIELD=VALUE... compares figures of a mock's ledger; operators are
+// = != >= <= > <.
+func stats(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) >= 2, "stats addr field=value...")
+	if err := checkStats(args[0], args[1:]); err != nil {
+		ts.Fatalf("%v", err)
+	}
+}
+
+func checkStats(addr string, conditions []string) error {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get("http://" + addr + "/stats")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	return checkFields(raw, conditions)
+}
+
+// lines FILE N counts lines.
+func lines(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "lines file n")
+	if got := strings.Count(ts.ReadFile(args[0]), "\n"); strconv.Itoa(got) != args[1] {
+		ts.Fatalf("%s: got %d lines, want %s", args[0], got, args[1])
+	}
+}
+
+// ids FILE... wants every line of the files, taken together, to parse, to end
+// in a newline, and to be of an operation of its own.
+func ids(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) >= 1, "ids file...")
+	seen := map[string]string{}
+	for _, name := range args {
+		content := ts.ReadFile(name)
+		if content != "" && !strings.HasSuffix(content, "\n") {
+			ts.Fatalf("%s: the last line is torn", name)
+		}
+		number := 0
+		for line := range strings.Lines(content) {
+			number++
+			var parsed struct {
+				LLMBatch struct{ Op string }
+			}
+			where := fmt.Sprintf("%s:%d", name, number)
+			if err := json.Unmarshal([]byte(line), &parsed); err != nil {
+				ts.Fatalf("%s: %v", where, err)
+			}
+			op := parsed.LLMBatch.Op
+			if op == "" {
+				ts.Fatalf("%s: no llmbatch.op", where)
+			}
+			if before, twice := seen[op]; twice {
+				ts.Fatalf("operation %s stands in %s and in %s", op, before, where)
+			}
+			seen[op] = where
+		}
+	}
+}
+
+// json FILE FIELD=VALUE... compares fields of the last line of a file, of
+// stdout or of stderr, which must be one JSON object. Fields may be paths (a.b).
+func jsonFields(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) >= 1, "json file field=value...")
+	content := strings.TrimRight(ts.ReadFile(args[0]), "\n")
+	last := content[strings.LastIndexByte(content, '\n')+1:]
+	if err := checkFields([]byte(last), args[1:]); err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+}
+
+var condition = regexp.MustCompile(`^([\w.]+)(!=|>=|<=|=|>|<)(.*)$`)
+
+func checkFields(raw []byte, conditions []string) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil {
+		return fmt.Errorf("not one JSON object: %w in %.200q", err, raw)
+	}
+	for _, c := range conditions {
+		parts := condition.FindStringSubmatch(c)
+		if parts == nil {
+			return fmt.Errorf("%q is no condition", c)
+		}
+		var value any = object
+		for key := range strings.SplitSeq(parts[1], ".") {
+			inner, _ := value.(map[string]any)
+			found := false
+			if value, found = inner[key]; !found {
+				return fmt.Errorf("no field %s in %s", parts[1], raw)
+			}
+		}
+		if !holds(fmt.Sprint(value), parts[2], parts[3]) {
+			return fmt.Errorf("got %s=%v, want %s; all: %s", parts[1], value, c, bytes.TrimSpace(raw))
+		}
+	}
+	return nil
+}
+
+func holds(got, operator, want string) bool {
+	g, gotErr := strconv.ParseFloat(got, 64)
+	w, wantErr := strconv.ParseFloat(want, 64)
+	if gotErr != nil || wantErr != nil {
+		return operator == "=" && got == want || operator == "!=" && got != want
+	}
+	switch operator {
+	case "=":
+		return g == w
+	case "!=":
+		return g != w
+	case ">=":
+		return g >= w
+	case "<=":
+		return g <= w
+	case ">":
+		return g > w
+	default:
+		return g < w
+	}
+}
+
+// waitfor stats ADDR FIELD=VALUE... | lines FILE N | grep PATTERN FILE | file FILE
+// waits until the condition holds.
+func waitfor(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) >= 2, "waitfor stats|lines|grep|file ...")
+	read := func(name string) string {
+		raw, err := os.ReadFile(ts.MkAbs(name))
+		if err != nil {
+			return ""
+		}
+		return string(raw)
+	}
+	await(ts, strings.Join(args, " "), func() error {
+		switch kind, rest := args[0], args[1:]; {
+		case kind == "stats":
+			return checkStats(rest[0], rest[1:])
+		case kind == "file":
+			_, err := os.Stat(ts.MkAbs(rest[0]))
+			return err
+		case kind == "lines" && len(rest) == 2:
+			want, err := strconv.Atoi(rest[1])
+			if got := strings.Count(read(rest[0]), "\n"); err == nil && got < want {
+				return fmt.Errorf("got %d lines, want at least %d", got, want)
+			}
+			return err
+		case kind == "grep" && len(rest) == 2:
+			matched, err := regexp.MatchString("(?m)"+rest[0], read(rest[1]))
+			if err == nil && !matched {
+				return fmt.Errorf("no match in %q", read(rest[1]))
+			}
+			return err
+		default:
+			ts.Fatalf("usage: waitfor stats|lines|grep|file ...")
+			return nil
+		}
+	})
+}
+
+// generate FILE N writes N plain lines.
+func generate(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "generate file n")
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&b, `{"id":"op-%05d","prompt":"Where is parcel number %d?","model":"gpt-4o-mini","max_tokens":20}`+"\n", i, i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
+}
+
+// compress gz|zst FILE writes FILE.gz or FILE.zst and removes FILE.
+func compress(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "compress gz|zst file")
+	plain := ts.ReadFile(args[1])
+	var packed bytes.Buffer
+	var w io.WriteCloser
+	switch args[0] {
+	case "gz":
+		w = gzip.NewWriter(&packed)
+	case "zst":
+		var err error
+		w, err = zstd.NewWriter(&packed)
+		ts.Check(err)
+	default:
+		ts.Fatalf("no compression %q", args[0])
+	}
+	_, err := io.WriteString(w, plain)
+	ts.Check(errors.Join(err, w.Close()))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]+"."+args[0]), packed.Bytes(), 0o600))
+	ts.Check(os.Remove(ts.MkAbs(args[1])))
+}
+
+// truncate FILE N cuts a file to N bytes, or by -N bytes.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "truncate file [-]n")
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	if strings.HasPrefix(args[1], "-") {
+		info, err := os.Stat(ts.MkAbs(args[0]))
+		ts.Check(err)
+		n += info.Size()
+	}
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// replace FILE OLD NEW replaces the one place that says OLD. Within OLD and NEW,
+// \xNN and the like are understood as in Go.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 3, "replace file old new")
+	text := func(s string) string {
+		unquoted, err := strconv.Unquote(`"` + strings.ReplaceAll(s, `"`, `\"`) + `"`)
+		ts.Check(err)
+		return unquoted
+	}
+	content, old := ts.ReadFile(args[0]), text(args[1])
+	if n := strings.Count(content, old); n != 1 {
+		ts.Fatalf("%s says %q %d times, want once", args[0], old, n)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, old, text(args[2]), 1)), 0o600))
+}
+
+// mode FILE OCTAL compares permissions.
+func mode(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "mode file octal")
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%o", info.Mode().Perm()); got != args[1] {
+		ts.Fatalf("%s: got mode %s, want %s", args[0], got, args[1])
+	}
+}
