@@ -32,8 +32,10 @@ func (t Timeouts) orDefaults() Timeouts {
 		d   *time.Duration
 		def time.Duration
 	}{
-		{&t.Connect, 10 * time.Second}, {&t.Headers, 600 * time.Second},
-		{&t.Idle, 120 * time.Second}, {&t.Total, 900 * time.Second},
+		{&t.Connect, 10 * time.Second},
+		{&t.Headers, 600 * time.Second},
+		{&t.Idle, 120 * time.Second},
+		{&t.Total, 900 * time.Second},
 	} {
 		if *f.d <= 0 {
 			*f.d = f.def

@@ -25,11 +25,28 @@ var (
 	errTotalTime   = errors.New("the whole attempt took too long")
 )
 
+// errBomb ends a body that grows out of next to nothing.
+var errBomb = errors.New("the answer is a compression bomb")
+
+const (
+	// An answer past bombSize that came in as less than a bombRatio-th of
+	// itself is no text that a model wrote; whole, it would fill the memory.
+	bombSize  = 8 << 20
+	bombRatio = 200
+)
+
 // countedConn counts the bytes written, so that an attempt whose connection
-// died before its first byte is known to be unsent.
+// died before its first byte is known to be unsent, and those read, so that
+// what a compressed answer weighed on the wire is known.
 type countedConn struct {
 	net.Conn
-	written atomic.Int64
+	written, received atomic.Int64
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.received.Add(int64(n))
+	return n, err
 }
 
 func (c *countedConn) Write(b []byte) (int, error) {
@@ -51,6 +68,7 @@ type watch struct {
 	phase  *time.Timer
 	conn   *countedConn
 	before int64 // bytes written on conn by earlier requests
+	heard  int64 // bytes received on it by then
 	got    time.Time
 	sent   time.Time
 	onSent func(time.Time)
@@ -104,7 +122,7 @@ func (w *watch) connected(c net.Conn) {
 	defer w.mu.Unlock()
 	w.got = time.Now()
 	if w.conn, _ = c.(*countedConn); w.conn != nil {
-		w.before = w.conn.written.Load()
+		w.before, w.heard = w.conn.written.Load(), w.conn.received.Load()
 	}
 	w.next(w.timeouts.Headers, errHeadersTime)
 }
@@ -168,22 +186,29 @@ func (w *watch) read(resp *http.Response, limit int64) ([]byte, error) {
 	if n := resp.ContentLength; n > 0 && n <= 1<<20 {
 		b.Grow(int(min(n, limit)) + bytes.MinRead)
 	}
-	_, err := b.ReadFrom(io.LimitReader(&alive{resp.Body, w}, limit+1))
+	_, err := b.ReadFrom(io.LimitReader(&alive{Reader: resp.Body, w: w}, limit+1))
 	return b.Bytes(), err
 }
 
-// alive restarts the idle timer with each read that brought something.
+// alive restarts the idle timer with each read that brought something, and
+// ends a bomb.
 type alive struct {
 	io.Reader
-	w *watch
+	w    *watch
+	size int64
 }
 
 func (a *alive) Read(p []byte) (int, error) {
 	n, err := a.Reader.Read(p)
-	if n > 0 {
-		a.w.mu.Lock()
-		a.w.phase.Reset(a.w.timeouts.Idle)
-		a.w.mu.Unlock()
+	if n == 0 {
+		return n, err
+	}
+	a.size += int64(n)
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.phase.Reset(a.w.timeouts.Idle)
+	if c := a.w.conn; c != nil && a.size > bombSize && a.size > bombRatio*(c.received.Load()-a.w.heard) {
+		return n, errBomb
 	}
 	return n, err
 }
@@ -207,6 +232,8 @@ func (w *watch) failure(phase Phase, status int, err error) *Error {
 		e.Kind, e.Message = connectKind(err), plainText(err)
 	case strings.Contains(err.Error(), "response headers exceeded"): // net/http has no sentinel
 		e.Kind, e.Message = KindResponseTooLarge, "the answer's headers pass 256 KiB"
+	case errors.Is(err, errBomb):
+		e.Kind, e.Message = KindResponseTooLarge, err.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF) && e.Phase == PhaseBody:
 		e.Kind, e.Message = KindTruncated, "the answer ended early"
 	default:

@@ -122,7 +122,12 @@ func (p Policy) permanent(now time.Time, rnd func() float64, s *State, h *Health
 	switch {
 	case recheck:
 		s.Rechecks++
-		return p.counted(now, rnd, s, e, d)
+		if d = p.counted(now, rnd, s, e, d); e.Kind == provider.KindAuth && d.Action == Retry {
+			// Nothing else leaves until it is known whether the key still holds.
+			d.NotBefore = now.Add(recheckDelay)
+			d.Pause = d.NotBefore
+		}
+		return d
 	case group(e.Kind) == fatal:
 		// A Retry-After says nothing here: waiting pays no bill.
 		d.Action, d.NotBefore = Stop, e.Reset

@@ -32,6 +32,8 @@ const (
 	// tool call and a doubtful refusal get.
 	emptyRetries   = 2
 	recheckRetries = 1
+	// recheckDelay is what a doubtful refusal of the key waits.
+	recheckDelay = 5 * time.Second
 	// alikeItems first items that all fail alike mean a bad template.
 	alikeItems = 20
 	// spread is added at random to a hint, so that waiters do not wake as one.

@@ -9,103 +9,95 @@ import (
 )
 
 // byWord classifies by a provider's own word, whichever machine field it
-// stands in. Words that only repeat the status ("invalid_request_error",
-// "api_error") are absent. Values that need a second look: rate limits and
-// payment, see refine.
-var byWord = map[string]provider.Kind{
-	// OpenAI and those that copy its codes.
-	"insufficient_quota":                provider.KindQuotaExhausted,
-	"credit_balance_exhausted":          provider.KindQuotaExhausted,
-	"organization_spend_limit_exceeded": provider.KindQuotaExhausted,
-	"project_spend_limit_exceeded":      provider.KindQuotaExhausted,
-	"organization_usage_limit_exceeded": provider.KindQuotaExhausted,
-	"billing_hard_limit_reached":        provider.KindQuotaExhausted,
-	"billing_not_active":                provider.KindQuotaExhausted,
-	"billing_error":                     provider.KindQuotaExhausted,
-	"enforced_spend_limit_reached":      provider.KindQuotaExhausted,
-
-	"context_length_exceeded":              provider.KindContextLength,
-	"exceed_context_size_error":            provider.KindContextLength,
-	"content_policy_violation":             provider.KindContentPolicy,
-	"content_filter":                       provider.KindContentPolicy,
-	"ResponsibleAIPolicyViolation":         provider.KindContentPolicy,
-	"invalid_prompt":                       provider.KindContentPolicy,
-	"bio_policy":                           provider.KindContentPolicy,
-	"moderation_blocked":                   provider.KindContentPolicy,
-	"invalid_api_key":                      provider.KindAuth,
-	"authentication_error":                 provider.KindAuth,
-	"permission_error":                     provider.KindAuth,
-	"account_deactivated":                  provider.KindAuth,
-	"unsupported_country_region_territory": provider.KindRegion,
-	"model_not_found":                      provider.KindModelNotFound,
-	"DeploymentNotFound":                   provider.KindModelNotFound,
-	"not_found_error":                      provider.KindModelNotFound,
-	"model_not_available":                  provider.KindModelNotFound,
-	"invalid_model":                        provider.KindModelNotFound,
-	"unsupported_parameter":                provider.KindUnsupportedParam,
-	"data_residency_mismatch":              provider.KindInvalid,
-	"request_too_large":                    provider.KindBodyTooLarge,
-	"rate_limit_exceeded":                  provider.KindRateLimited,
-	"rate_limit_error":                     provider.KindRateLimited,
-	"dynamic_request_limited":              provider.KindRateLimited,
-	"dynamic_token_limited":                provider.KindRateLimited,
-	"slow_down":                            provider.KindSlowDown,
-	"server_is_overloaded":                 provider.KindOverloaded,
-	"overloaded_error":                     provider.KindOverloaded,
-	"service_unavailable_error":            provider.KindOverloaded,
-	"capacity_exceeded":                    provider.KindOverloaded, // Groq's flex tier, 498
-	"timeout_error":                        provider.KindServerTimeout,
-	"vector_store_timeout":                 provider.KindServerTimeout,
-	"unavailable_error":                    provider.KindLoading, // llama.cpp
-	"not_supported_error":                  provider.KindInvalid, // llama.cpp, 501
-	"tool_use_failed":                      provider.KindToolCallMalformed,
-	"json_validate_failed":                 provider.KindToolCallMalformed,
-
-	// OpenRouter's error_type.
-	"max_tokens_exceeded":  provider.KindContextLength,
-	"token_limit_exceeded": provider.KindContextLength,
-	"string_too_long":      provider.KindContextLength,
-	"invalid_request":      provider.KindInvalid,
-	"precondition_failed":  provider.KindInvalid,
-	"unprocessable":        provider.KindInvalid,
-	"payload_too_large":    provider.KindBodyTooLarge,
-	"refusal":              provider.KindContentPolicy,
-	"authentication":       provider.KindAuth,
-	"permission_denied":    provider.KindAuth,
-	"payment_required":     provider.KindQuotaExhausted,
-	"not_found":            provider.KindModelNotFound,
-	"provider_overloaded":  provider.KindOverloaded,
-	"provider_unavailable": provider.KindBadGateway,
-	"timeout":              provider.KindServerTimeout,
-	"server":               provider.KindServer,
-	"unmapped":             provider.KindServer,
+// stands in: OpenAI's codes and types, those of the servers that copy it
+// (capacity_exceeded and the tool failures are Groq's, dynamic_* Together's,
+// unavailable_error and not_supported_error llama.cpp's), and OpenRouter's
+// error_type. Words that only repeat the status, such as api_error, are absent.
+func byWord(word loose) provider.Kind {
+	switch word {
+	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
+		"project_spend_limit_exceeded", "organization_usage_limit_exceeded", "billing_hard_limit_reached",
+		"billing_not_active", "billing_error", "enforced_spend_limit_reached", "payment_required":
+		return provider.KindQuotaExhausted
+	case "context_length_exceeded", "exceed_context_size_error", "max_tokens_exceeded", "token_limit_exceeded",
+		"string_too_long":
+		return provider.KindContextLength
+	case "content_policy_violation", "content_filter", "ResponsibleAIPolicyViolation", "invalid_prompt", "bio_policy",
+		"moderation_blocked", "refusal":
+		return provider.KindContentPolicy
+	case "invalid_api_key", "authentication_error", "permission_error", "account_deactivated", "authentication",
+		"permission_denied":
+		return provider.KindAuth
+	case "unsupported_country_region_territory":
+		return provider.KindRegion
+	case "model_not_found", "DeploymentNotFound", "not_found_error", "model_not_available", "invalid_model",
+		"not_found":
+		return provider.KindModelNotFound
+	case "unsupported_parameter":
+		return provider.KindUnsupportedParam
+	case "data_residency_mismatch", "not_supported_error", "invalid_request", "precondition_failed", "unprocessable":
+		return provider.KindInvalid
+	case "request_too_large", "payload_too_large":
+		return provider.KindBodyTooLarge
+	case "rate_limit_exceeded", "rate_limit_error", "dynamic_request_limited", "dynamic_token_limited":
+		return provider.KindRateLimited
+	case "slow_down":
+		return provider.KindSlowDown
+	case "server_is_overloaded", "overloaded_error", "service_unavailable_error", "capacity_exceeded",
+		"provider_overloaded":
+		return provider.KindOverloaded
+	case "timeout_error", "vector_store_timeout", "timeout":
+		return provider.KindServerTimeout
+	case "unavailable_error":
+		return provider.KindLoading
+	case "tool_use_failed", "json_validate_failed":
+		return provider.KindToolCallMalformed
+	case "provider_unavailable":
+		return provider.KindBadGateway
+	case "server", "unmapped":
+		return provider.KindServer
+	}
+	return provider.KindNone
 }
 
 // byLimit classifies by OpenRouter's limit_source, the surest of its fields.
-var byLimit = map[loose]provider.Kind{
-	"openrouter_free_tier_per_minute": provider.KindRateLimited,
-	"openrouter_free_tier_daily":      provider.KindDailyLimit,
-	"upstream_provider_shared_pool":   provider.KindSharedPool,
-	"openrouter_in_flight_budget":     provider.KindInFlightBudget,
-	"openrouter_credits":              provider.KindQuotaExhausted,
-	"openrouter_key_limit":            provider.KindQuotaExhausted,
-	"openrouter_guardrail_budget":     provider.KindQuotaExhausted,
-	"openrouter_workspace_budget":     provider.KindQuotaExhausted,
+func byLimit(source loose) provider.Kind {
+	switch source {
+	case "openrouter_free_tier_per_minute":
+		return provider.KindRateLimited
+	case "openrouter_free_tier_daily":
+		return provider.KindDailyLimit
+	case "upstream_provider_shared_pool":
+		return provider.KindSharedPool
+	case "openrouter_in_flight_budget":
+		return provider.KindInFlightBudget
+	case "openrouter_credits", "openrouter_key_limit", "openrouter_guardrail_budget", "openrouter_workspace_budget":
+		return provider.KindQuotaExhausted
+	}
+	return provider.KindNone
 }
 
-// byAvailability classifies by OpenRouter's availability.code.
-var byAvailability = map[loose]provider.Kind{
-	"capacity_exhausted":         provider.KindSharedPool,
-	"temporarily_unavailable":    provider.KindOverloaded,
-	"model_not_found":            provider.KindModelNotFound,
-	"wrong_endpoint":             provider.KindModelNotFound,
-	"no_endpoints":               provider.KindModelNotFound,
-	"model_deprecated":           provider.KindModelNotFound,
-	"model_unavailable_upstream": provider.KindModelNotFound,
-	"privacy_restricted":         provider.KindModelNotFound,
-	"constraint_filtered":        provider.KindModelNotFound,
-	"free_variant_ended":         provider.KindModelNotFound,
-	"region_restricted":          provider.KindRegion,
+// byAvailability classifies by OpenRouter's availability, an unknown code by
+// whether trying again may help.
+func byAvailability(a availability) provider.Kind {
+	switch a.Code {
+	case "capacity_exhausted":
+		return provider.KindSharedPool
+	case "temporarily_unavailable":
+		return provider.KindOverloaded
+	case "model_not_found", "wrong_endpoint", "no_endpoints", "model_deprecated", "model_unavailable_upstream",
+		"privacy_restricted", "constraint_filtered", "free_variant_ended":
+		return provider.KindModelNotFound
+	case "region_restricted":
+		return provider.KindRegion
+	}
+	switch string(a.Retryable) {
+	case "true":
+		return provider.KindOverloaded
+	case "false":
+		return provider.KindModelNotFound
+	}
+	return provider.KindNone
 }
 
 // classify gives a fault its class. Machine fields decide first, from the
@@ -134,30 +126,24 @@ func byMachine(f *fault) provider.Kind {
 	}
 	// Spend beats every other signal: waiting does not pay a bill.
 	for _, w := range []loose{f.Code, f.Type} {
-		if byWord[string(w)] == provider.KindQuotaExhausted {
+		if byWord(w) == provider.KindQuotaExhausted {
 			return provider.KindQuotaExhausted
 		}
 	}
-	if k, ok := byLimit[f.LimitSource]; ok {
+	if k := byLimit(f.LimitSource); k != provider.KindNone {
 		return k
 	}
 	if truthy(f.Metadata.Reasons) || truthy(f.Metadata.Patterns) || f.Metadata.Flagged != "" {
 		return provider.KindContentPolicy // OpenRouter's moderation: the prompt is bad, not the key
 	}
-	if k, ok := byAvailability[f.Availability.Code]; ok {
+	if k := byAvailability(f.Availability); k != provider.KindNone {
 		return k
-	}
-	switch string(f.Availability.Retryable) {
-	case "true":
-		return provider.KindOverloaded
-	case "false":
-		return provider.KindModelNotFound
 	}
 	if f.Code == "string_above_max_length" {
 		return provider.KindInvalid
 	}
 	for _, w := range []loose{f.ErrorType, f.Inner.Code, f.Code, f.Type} {
-		if k, ok := byWord[string(w)]; ok {
+		if k := byWord(w); k != provider.KindNone {
 			return k
 		}
 	}
@@ -219,12 +205,12 @@ func (c *Client) refine(k provider.Kind, f *fault, status int, h http.Header, e 
 	switch {
 	case k == provider.KindRateLimited && f.LimitSource == "":
 		return c.rateLimited(f, status, h, e)
+	case k == provider.KindInvalid && isContext(f): // OpenRouter passes these on as invalid_request
+		return provider.KindContextLength
 	case k == provider.KindSlowDown && overADay(f):
 		return provider.KindDailyLimit
 	case k == provider.KindModelNotFound && status == 404 && perItem(f):
 		return provider.KindInvalid
-	case k == provider.KindServer && status == 0 && f.Metadata.ProviderName == "" && isContext(f):
-		return provider.KindContextLength
 	}
 	return k
 }
@@ -270,6 +256,6 @@ func (c *Client) rateLimited(f *fault, status int, h http.Header, e *provider.Er
 // perItem reports a 404 that is about something the item names, a file or an
 // earlier response, and not about the model or the path.
 func perItem(f *fault) bool {
-	return f.Code != "" && byWord[string(f.Code)] == provider.KindNone && f.status() == 0 &&
+	return f.Code != "" && byWord(f.Code) == provider.KindNone && f.status() == 0 &&
 		!strings.Contains(strings.ToLower(f.text()), "model")
 }

@@ -100,8 +100,13 @@ func parseFault(body []byte) fault {
 	return f
 }
 
+// maxText bounds the text that the recognisers search.
+const maxText = 16 << 10
+
 // merge brings the places that one field may stand in together.
 func (f *fault) merge(top loose) {
+	f.Message = f.Message[:min(len(f.Message), maxText)]
+	f.Metadata.Raw = f.Metadata.Raw[:min(len(f.Metadata.Raw), maxText)]
 	for _, v := range []loose{f.Metadata.ErrorType, top} {
 		if f.ErrorType == "" {
 			f.ErrorType = v

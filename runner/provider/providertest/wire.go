@@ -71,6 +71,7 @@ func (h Harness) faults() []fault {
 		{name: "empty body", answer: raw(sized("200 OK", 0, ""), ""), want: provider.KindTruncated, unknown: true},
 		{name: "gzip cut", answer: raw("HTTP/1.0 200 OK\nContent-Encoding: gzip", z[:len(z)/2]), want: provider.KindTruncated, unknown: true},
 		{name: "gzip bomb", answer: raw(sized("200 OK", len(bomb), "\nContent-Encoding: gzip"), bomb), want: provider.KindResponseTooLarge, o: provider.TransportOptions{MaxResponse: 1 << 20}},
+		{name: "gzip bomb under the cap", answer: raw(sized("200 OK", len(bomb), "\nContent-Encoding: gzip"), bomb), want: provider.KindResponseTooLarge},
 		{name: "header bomb", answer: raw(sized("200 OK", ok, "\nX-A: "+strings.Repeat("a", 1<<20)), h.Success), want: provider.KindResponseTooLarge},
 		{name: "another encoding", answer: raw(sized("200 OK", ok, "\nContent-Encoding: br"), h.Success), want: provider.KindBadContentType},
 		{name: "garbage status line", answer: func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n\r\n")) }, want: provider.KindBroken, unknown: true},
