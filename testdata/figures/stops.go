@@ -21,7 +21,7 @@ func stops(ctx context.Context, b *bench) {
 		says   []string
 	}{
 		{"no key", []string{"--key", "sk-figures"}, []string{"--api-key-env", "NOT_SET"}, 2, []string{"NOT_SET"}},
-		{"refused key", []string{"--key", "sk-another"}, nil, 4, []string{"OPENAI_API_KEY"}},
+		{"refused key", []string{"--key", "sk-another"}, nil, 4, []string{"key"}},
 		{"spent quota", []string{"--quota-after", "10"}, []string{"--concurrency", "2"}, 4, []string{"quota"}},
 		{"wrong model", []string{"--models", "gpt-4o"}, nil, 4, []string{"gpt-4o-mini"}},
 	}
