@@ -40,7 +40,7 @@ func TestAlphabets(t *testing.T) {
 			t.Run(name+"/"+e, func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(1, uint64(len(name))))
-				for range 1500 {
+				for range 1000 {
 					var b strings.Builder
 					for range 1 + r.IntN(24) {
 						b.WriteString(parts[r.IntN(len(parts))])
