@@ -29,6 +29,7 @@ type ticket struct {
 	live   bool
 	onWire bool
 	probe  bool
+	cold   bool // sent before any answer had come
 	epoch  uint32
 	gotAt  int64 // when it was granted
 	sentAt int64
@@ -229,7 +230,7 @@ func (l *Limiter) Sent(at time.Time, t Ticket) {
 }
 
 func (l *Limiter) charge(r *ticket, at int64) {
-	r.onWire, r.sentAt = true, at
+	r.onWire, r.sentAt, r.cold = true, at, l.conc.rtt == 0
 	l.second.add(at, r.cost[dReq])
 	r.second = l.second.sum
 	for d := range l.b {
@@ -282,6 +283,9 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 	if !r.onWire {
 		l.charge(r, at)
 	}
+	if r.cold {
+		l.recharge(r)
+	}
 	l.correct(r, &a)
 	for d, w := range a.Report.windows() {
 		b := &l.b[d]
@@ -310,6 +314,18 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 		l.evenKnown()
 	}
 	l.release(t, r)
+}
+
+// recharge counts a call of the first flight from its answer. A server that has just started, or meets
+// us for the first time, may take longer than the guard before it looks at its limits. It costs
+// nothing: later calls leave the window no sooner than that.
+func (l *Limiter) recharge(r *ticket) {
+	for d := range l.b {
+		b := &l.b[d]
+		if !b.late && r.slots[d] >= 0 && b.log.adjust(r.slots[d], -r.cost[d]) {
+			r.slots[d] = b.log.add(l.now, r.cost[d])
+		}
+	}
 }
 
 // correct brings the charge to what was used: up always, down where the provider gives it back.

@@ -73,8 +73,9 @@ func (l *Limiter) Balance(now time.Time) (want, slack int64, ok bool) {
 		return 0, 0, false
 	}
 	fair := float64(t) / float64(r)
-	want = int64(fair*float64(req.use()+1)) - tok.use()
-	return want, max(min(t/50, (t-tok.use())/8), int64(fair)), true
+	// Tokens trail by one fair share: the last requests of a minute then find something to go with.
+	want = int64(fair*float64(req.use())) - tok.use()
+	return want, max(min(t/50, (t-tok.use())/8), int64(fair/2)), true
 }
 
 // Use is one budget as progress shows it.

@@ -75,15 +75,16 @@ func (w *window) since(at int64) (n int64) {
 	return n
 }
 
-// adjust changes the charge logged under seq, if it is still in the window.
-func (w *window) adjust(seq, delta int64) {
+// adjust changes the charge logged under seq; false if it has left the window.
+func (w *window) adjust(seq, delta int64) bool {
 	i := int(seq - w.base)
 	if i < w.head || i >= len(w.slots) {
-		return
+		return false
 	}
 	delta = max(delta, -w.slots[i].n)
 	w.slots[i].n += delta
 	w.sum += delta
+	return true
 }
 
 // frees says when at least need of the log will have left; never if there is not so much in it.
