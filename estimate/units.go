@@ -49,22 +49,23 @@ func (t *rankTable) unit(b []byte, i, from, to int) int {
 	return size
 }
 
-// findUnits fills chars and bounds from the tokens that are not ASCII.
-func (t *rankTable) findUnits(wide []ranked) {
+// findUnits fills chars and bounds from the tokens of a rank file that are not
+// ASCII.
+func (t *rankTable) findUnits(data []byte, wide []ranked) {
 	t.chars, t.bounds = make([]uint16, 1<<16), make([]uint16, 1<<16)
 	for i := range t.chars {
 		t.chars[i], t.bounds[i] = never, never
 	}
 	for _, w := range wide {
-		if len(w.token) > 3 {
-			continue
-		}
-		if r, size := utf8.DecodeRuneInString(w.token); r != utf8.RuneError && size == len(w.token) {
-			t.chars[r] = t.worst([]byte(w.token))
+		if n := int(data[w.from]); n <= 3 {
+			token := data[w.from+1:][:n]
+			if r, size := utf8.DecodeRune(token); r != utf8.RuneError && size == n {
+				t.chars[r] = t.worst(token)
+			}
 		}
 	}
 	for _, w := range wide {
-		t.limitUnits(w.token, uint16(w.rank/4))
+		t.limitUnits(data[w.from+1:][:data[w.from]], uint16(w.rank/4))
 	}
 }
 
@@ -82,7 +83,7 @@ func (t *rankTable) worst(c []byte) uint16 {
 }
 
 // limitUnits notes what one token says against taking characters whole.
-func (t *rankTable) limitUnits(token string, rank uint16) {
+func (t *rankTable) limitUnits(token []byte, rank uint16) {
 	head := 0 // the end of an incomplete character at the beginning
 	for head < len(token) && !utf8.RuneStart(token[head]) {
 		head++
@@ -91,7 +92,7 @@ func (t *rankTable) limitUnits(token string, rank uint16) {
 		t.limitBound(token[head-1], token[head], rank)
 	}
 	for i := head; i < len(token); {
-		r, size := utf8.DecodeRuneInString(token[i:])
+		r, size := utf8.DecodeRune(token[i:])
 		if r == utf8.RuneError && size == 1 { // incomplete, at the end
 			if i > 0 {
 				t.limitBound(token[i-1], token[i], rank)
