@@ -13,8 +13,10 @@ const (
 	// server may see them closer together than they were sent.
 	guard = 250 * time.Millisecond
 	// lag is how late a wake-up may be and still be credited from the instant when the grant
-	// became payable. It is less than the even pace's safety over a second.
-	lag = int64(30 * time.Millisecond)
+	// became payable. For tokens it is the even pace's safety over a second; for requests the
+	// rolling second is bounded apart (Limiter.slice), so that a busy machine may catch up.
+	lag     = int64(30 * time.Millisecond)
+	longLag = int64(2 * time.Second)
 	// evenly is the share of a known limit that the even pace uses: a server that counts in
 	// one-second slices would otherwise refuse each call that arrives a little early.
 	evenly = 0.97
@@ -158,9 +160,15 @@ func (b *budget) rate(scale float64) float64 {
 
 // pay charges the pace with n, from the instant when it became payable.
 func (b *budget) pay(now, n int64, scale float64, burst int64) {
-	if gap := b.gap(scale, burst); gap > 0 {
-		b.tat = max(b.tat, now-lag) + int64(min(gap*float64(n), float64(day)))
+	gap := b.gap(scale, burst)
+	if gap == 0 {
+		return
 	}
+	late := lag
+	if b.base > 0 && b.name == "rpm" && gap < float64(time.Second/2) {
+		late = longLag
+	}
+	b.tat = max(b.tat, now-late) + int64(min(gap*float64(n), float64(day)))
 }
 
 // put moves n from held into the log and returns its slot.

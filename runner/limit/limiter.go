@@ -76,7 +76,7 @@ func New(c Config, now time.Time) *Limiter {
 		dReqDay: newBudget("rpd", day, c.RPD, false),
 		dTokDay: newBudget("tpd", day, c.TPD, false),
 	}
-	l.second = window{hold: int64(time.Second), grain: int64(time.Millisecond)}
+	l.second = window{hold: int64(time.Second + time.Second/100), grain: int64(time.Millisecond)}
 	l.turned = window{hold: int64(minute + guard), grain: int64(10 * time.Millisecond)}
 	l.rhythm.reset()
 	return l
@@ -144,6 +144,9 @@ func (l *Limiter) blocked(cost *amounts) (int64, Reason) {
 		}
 	}
 	later(l.spread, AtSpread)
+	if l.even {
+		later(l.slice(), AtEvenPace)
+	}
 	for d := range l.b {
 		b := &l.b[d]
 		if cost[d] > 0 && b.span == int64(minute) {
@@ -157,6 +160,20 @@ func (l *Limiter) blocked(cost *amounts) (int64, Reason) {
 		}
 	}
 	return until, why
+}
+
+// slice is when the even pace's share of a second allows another request. Calls that are granted and
+// not yet sent count too: a slow write to disk may let them go together.
+func (l *Limiter) slice() int64 {
+	b := &l.b[dReq]
+	if b.base == 0 {
+		return l.now
+	}
+	share := max(int64(b.rate(l.scale)/evenly/60+1e-9), 1)
+	if over := l.second.sum + b.held + 1 - share; over > 0 {
+		return l.second.frees(over)
+	}
+	return l.now
 }
 
 // burst is the user's burst where it applies: to requests.

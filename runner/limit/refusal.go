@@ -82,6 +82,9 @@ func (l *Limiter) expirePause(now time.Time) {
 			l.b[dTokDay].log.clear()
 		}
 		l.why, l.probing = Granted, probeDue
+		for d := range l.b {
+			l.b[d].tat = max(l.b[d].tat, l.now) // a pause is no lateness to catch up with
+		}
 	}
 	if l.probing == probeOut && l.now >= l.probeEnds {
 		l.probing = noProbe
