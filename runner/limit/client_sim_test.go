@@ -20,6 +20,7 @@ type client struct {
 	rand    *rand.Rand
 	latency float64
 	other   func(now float64) // what shares the server; nil = nothing
+	lag     float64           // how late a wake-up may be
 	slots   int               // calls that the server works on at once; 0 = all
 	free    []float64         // when each slot is free
 
@@ -62,7 +63,7 @@ func (h *eventHeap) Pop() any {
 func newClient(c limit.Config, s *serverModel, latency float64, seed uint64, weights []int64) *client {
 	r := rand.New(rand.NewPCG(seed, 7))
 	c.Rand = rand.New(rand.NewPCG(seed, 8))
-	cl := &client{l: limit.New(c, epoch), server: s, rand: r, latency: latency, wakeAt: math.Inf(1)}
+	cl := &client{l: limit.New(c, epoch), server: s, rand: r, latency: latency, lag: 0.002, wakeAt: math.Inf(1)}
 	for _, w := range weights {
 		cl.ready.Push(&call{tokens: w}, queue.Normal, queue.Weight{Tokens: w})
 	}
@@ -118,9 +119,9 @@ func (c *client) choose(now time.Time, room limit.Cost) (*call, limit.Wait) {
 	return nil, c.l.Peek(now, cost(least))
 }
 
-// sleep asks for a wake-up, which comes up to 2 ms late.
+// sleep asks for a wake-up, which comes a little late.
 func (c *client) sleep(until float64) {
-	until += 0.002 * c.rand.Float64()
+	until += c.lag * c.rand.Float64()
 	if c.wakeAt > c.now && c.wakeAt <= until {
 		return
 	}

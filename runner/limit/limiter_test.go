@@ -150,3 +150,88 @@ func TestSeed(t *testing.T) {
 		{at: 31, cost: cost(1), why: "rpm", wantAt: 50.25},
 	})
 }
+
+// A server that has just started may take longer than the guard before it looks at its limits, so the
+// first flight counts from its answers; later calls count from their sending.
+func TestColdServer(t *testing.T) {
+	l := limit.New(limit.Config{Limits: limit.Limits{RPM: given(1)}}, epoch)
+	for i, want := range []float64{60.85, 121.25} {
+		sent := 61 * float64(i)
+		ticket, w := l.Reserve(at(sent), cost(1))
+		if w.Reason != limit.Granted {
+			t.Fatalf("call %d: got %+v, want granted", i, w)
+		}
+		l.Sent(at(sent), ticket)
+		l.Settle(at(sent+0.6), ticket, limit.Answer{})
+		if w := l.Peek(at(sent+1), cost(1)); w.Until.Sub(at(want)).Abs() > 20*time.Millisecond {
+			t.Errorf("call %d: got until %v, want %v s", i, w.Until.Sub(epoch), want)
+		}
+	}
+}
+
+// State says what limits now, and how much of each budget is used.
+func TestState(t *testing.T) {
+	l := limit.New(limit.Config{Limits: limit.Limits{RPM: given(2), TPM: given(100)}}, epoch)
+	walk(t, l, []step{{at: 0, cost: cost(30)}, {at: 1, cost: cost(40)}})
+	s := l.State(at(2))
+	if s.Binds != "rpm" || s.Until.Sub(at(60.25)).Abs() > 20*time.Millisecond || s.Requests != 2 || s.Tokens != 70 || s.Ceiling != 8 || s.Wire != 0 {
+		t.Errorf("got %+v", s)
+	}
+	want := []limit.Use{{Name: "rpm", Used: 2, Limit: 2}, {Name: "tpm", Used: 70, Limit: 100}}
+	if len(s.Uses) != 2 || s.Uses[0] != want[0] || s.Uses[1] != want[1] {
+		t.Errorf("got uses %+v, want %+v", s.Uses, want)
+	}
+	if room := l.Room(at(2)); room.Requests != 0 || room.Tokens != 30 {
+		t.Errorf("got room %+v, want no request and 30 tokens", room)
+	}
+}
+
+// Burst without a known limit bounds a second.
+func TestBurstOfUnknownLimit(t *testing.T) {
+	walk(t, limit.New(limit.Config{Limits: limit.Limits{Burst: 2}}, epoch), []step{
+		{at: 0, cost: cost(1)},
+		{at: 0.1, cost: cost(1)},
+		{at: 0.2, cost: cost(1), why: limit.AtEvenPace, wantAt: 0.5},
+		{at: 0.5, cost: cost(1)},
+	})
+}
+
+// What was used beyond the charge is charged; what was not used is given back only on request.
+func TestUsed(t *testing.T) {
+	for _, tt := range []struct {
+		refund bool
+		used   int64
+		left   int64
+	}{{false, 80, 20}, {false, 10, 50}, {true, 10, 90}} {
+		l := limit.New(limit.Config{Refund: tt.refund, Limits: limit.Limits{TPM: given(100)}}, epoch)
+		ticket, _ := l.Reserve(at(0), cost(50))
+		l.Sent(at(0), ticket)
+		l.Settle(at(1), ticket, limit.Answer{Used: cost(tt.used), Known: true})
+		if got := l.Room(at(2)).Tokens; got != tt.left {
+			t.Errorf("refund %v, used %d of 50: got room for %d, want %d", tt.refund, tt.used, got, tt.left)
+		}
+	}
+}
+
+func TestAccounting(t *testing.T) {
+	for _, tt := range []struct {
+		a    limit.Accounting
+		want limit.Cost
+	}{
+		{limit.Sum, limit.Cost{Requests: 1, Tokens: 130}},
+		{limit.Max, limit.Cost{Requests: 1, Tokens: 100}},
+		{limit.Input, limit.Cost{Requests: 1, Tokens: 30}},
+		{limit.Split, limit.Cost{Requests: 1, Tokens: 30, Output: 100}},
+		{limit.None, limit.Cost{Requests: 1}},
+	} {
+		if got := tt.a.Charge(30, 100); got != tt.want {
+			t.Errorf("%v: got %+v, want %+v", tt.a, got, tt.want)
+		}
+		if back, ok := limit.ParseAccounting(tt.a.String()); back != tt.a || !ok {
+			t.Errorf("%v: got %v %v back from its name", tt.a, back, ok)
+		}
+	}
+	if _, ok := limit.ParseAccounting("most"); ok {
+		t.Error("got an accounting named most")
+	}
+}

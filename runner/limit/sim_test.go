@@ -179,6 +179,19 @@ func TestSlices(t *testing.T) {
 	}
 }
 
+// TestBusyMachine: wake-ups that come up to a tenth of a second late cost an even pace nothing.
+func TestBusyMachine(t *testing.T) {
+	for _, r := range []float64{600, 6000} {
+		s := &serverModel{requests: &fixedWindow{cap: r / 60, length: 1, phase: 0.37}, style: retryAfter}
+		n := int(3 * r)
+		cl := newClient(limit.Config{Limits: caps(r, 0)}, s, 0.3, 5, lengths(n, 1e5, 1))
+		cl.lag = 0.1
+		cl.run(3000)
+		cl.report(t, n, 180)
+		cl.atMost(t, 1.06*180, 0.02)
+	}
+}
+
 // TestFreeTier is the field's own case: a bucket of 30 refilled at 20 a minute that speaks on its
 // refusals alone, ten calls at a time.
 func TestFreeTier(t *testing.T) {
