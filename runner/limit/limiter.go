@@ -367,9 +367,10 @@ func (l *Limiter) correct(r *ticket, a *Answer) {
 	}
 }
 
-// Seed charges an attempt of an earlier run. It belongs before the first Reserve.
+// Seed charges an attempt of an earlier run. It belongs before the first Reserve. An attempt is recorded
+// before it is sent, and the server may have been slow to see it, so it counts from a second later.
 func (l *Limiter) Seed(at time.Time, c Cost) {
-	sent := min(int64(at.Sub(l.start)), l.now)
+	sent := min(int64(at.Add(time.Second).Sub(l.start)), l.now)
 	cost := c.amounts()
 	for d := range l.b {
 		if b := &l.b[d]; cost[d] > 0 && sent+b.log.hold > l.now {

@@ -145,9 +145,9 @@ func TestSeed(t *testing.T) {
 	}
 	walk(t, l, []step{
 		{at: 0, cost: cost(1)},
-		{at: 1, cost: cost(1), why: "rpm", wantAt: 30.25},
-		{at: 30.25, cost: cost(1)},
-		{at: 31, cost: cost(1), why: "rpm", wantAt: 50.25},
+		{at: 1, cost: cost(1), why: "rpm", wantAt: 31.25},
+		{at: 31.25, cost: cost(1)},
+		{at: 32, cost: cost(1), why: "rpm", wantAt: 51.25},
 	})
 }
 

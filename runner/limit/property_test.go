@@ -235,3 +235,22 @@ func BenchmarkReserveSentSettle(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAskWhileFull is what a dispatcher does on each event while the minute is full of small charges
+// and a heavy call waits.
+func BenchmarkAskWhileFull(b *testing.B) {
+	l := limit.New(limit.Config{Limits: limit.Limits{RPM: given(20_000), TPM: given(1_000_000)}}, epoch)
+	now := epoch
+	for l.Room(now).Tokens >= 100 {
+		if ticket, w := l.Reserve(now, cost(100)); w.Reason == limit.Granted {
+			l.Sent(now, ticket)
+			l.Settle(now, ticket, limit.Answer{})
+		}
+		now = now.Add(4 * time.Millisecond)
+	}
+	for b.Loop() {
+		l.Room(now)
+		l.Balance(now)
+		l.Peek(now, cost(500_000))
+	}
+}
