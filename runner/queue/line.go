@@ -16,6 +16,7 @@ type line[T any] struct {
 	rest     []item[T]
 	restHead int
 	picks    int64  // taken from this line, or from a lower one past it
+	taken    int64  // when the last one taken had come into view
 	min      Weight // a lower bound of each figure in view, exact if fresh
 	fresh    bool
 }
@@ -42,8 +43,9 @@ func (l *line[T]) see(x item[T]) {
 	l.min = Weight{min(l.min.Tokens, x.w.Tokens), min(l.min.Output, x.w.Output)}
 }
 
+// pushFront puts the last one taken back; it keeps its age.
 func (l *line[T]) pushFront(x item[T]) {
-	x.entered = l.picks
+	x.entered = l.taken
 	if l.head > 0 {
 		l.head--
 		l.view[l.head] = x
@@ -110,6 +112,7 @@ func (l *line[T]) take(i int) T {
 	l.view[l.head] = item[T]{}
 	l.head++
 	l.picks++
+	l.taken = x.entered
 	if l.restHead < len(l.rest) {
 		l.see(l.rest[l.restHead])
 		l.rest[l.restHead] = item[T]{}

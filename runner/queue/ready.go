@@ -58,7 +58,7 @@ func (r *Ready[T]) Push(v T, p Priority, w Weight) {
 	r.n++
 }
 
-// PushFront puts v back at the head of its line: a pick that could not be used after all.
+// PushFront puts v, the last one popped, back at the head of its line: a pick that could not be used.
 func (r *Ready[T]) PushFront(v T, p Priority, w Weight) {
 	r.lines[p%priorities].pushFront(item[T]{v: v, w: w})
 	r.n++
