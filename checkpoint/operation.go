@@ -98,6 +98,7 @@ type Meta struct {
 	InputSHA   string            `json:"input_sha256"` // hex, of the decompressed bytes
 	Settings   map[string]string `json:"settings"`     // those that change requests' bytes or destination
 	Salt       string            `json:"salt"`         // hex; part of every idempotency key
+	Operations int64             `json:"operations"`   // of the input, at the last start
 	Generation uint64            `json:"generation"`   // raised each time the output or the errors file is rewritten
 	Created    time.Time         `json:"created"`
 }

@@ -12,13 +12,14 @@ import (
 // Snapshot is what a run publishes beside its checkpoint each second while it holds the lock. Figures cover the whole
 // checkpoint unless they say otherwise.
 type Snapshot struct {
-	PID       int            `json:"pid"` // of the run
-	Started   time.Time      `json:"started"`
-	Updated   time.Time      `json:"updated"`
-	InputName string         `json:"input_name"`
-	InputSHA  string         `json:"input_sha256"`
-	Counts    map[string]int `json:"counts"`  // operations by Status.String()
-	Classes   map[string]int `json:"classes"` // dead letters, delayed and unknown operations by error class
+	PID        int            `json:"pid"` // of the run
+	Started    time.Time      `json:"started"`
+	Updated    time.Time      `json:"updated"`
+	InputName  string         `json:"input_name"`
+	InputSHA   string         `json:"input_sha256"`
+	Operations int64          `json:"operations"` // of the input
+	Counts     map[string]int `json:"counts"`     // operations by Status.String()
+	Classes    map[string]int `json:"classes"`    // dead letters, delayed and unknown operations by error class
 
 	// Tokens that the providers say they billed, and those reserved by this run.
 	InputTokens     int64 `json:"input_tokens"`

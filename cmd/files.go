@@ -49,14 +49,18 @@ func (o *fileOptions) paths(inputName string) runner.Paths {
 
 // openInput opens the input and names the files that go with it. Standard
 // input is spooled first, since its name comes from its content.
-func openInput(env Env, o *fileOptions, arg string, maxLine int) (*input.File, runner.Paths, error) {
+// spool is where a stream is kept; "" = beside the output.
+func openInput(env Env, o *fileOptions, arg, spool string) (*input.File, runner.Paths, error) {
 	dir := "."
 	if arg != "-" {
 		dir = filepath.Dir(o.paths(arg).Output)
 	} else if o.output != "" && o.output != "-" {
 		dir = filepath.Dir(o.output)
 	}
-	f, err := input.Open(arg, env.Stdin, dir)
+	if spool == "" {
+		spool = dir
+	}
+	f, err := input.Open(arg, env.Stdin, spool)
 	if err != nil {
 		return nil, runner.Paths{}, usagef("", "input: %s", err)
 	}

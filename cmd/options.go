@@ -10,7 +10,6 @@ import (
 
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/limit"
-	"github.com/llmbatch/llmbatch/runner/retry"
 )
 
 // jobOptions say how lines become requests.
@@ -95,7 +94,10 @@ func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config) error {
 	if o.burst < 0 || o.concurrency < 0 {
 		return usagef("", "--burst and --concurrency: want 0 or more")
 	}
-	lim.Burst, lim.Concurrency = o.burst, o.concurrency
+	lim.Burst = o.burst
+	if o.concurrency > 0 {
+		lim.Concurrency = o.concurrency
+	}
 	switch o.reserve {
 	case "max":
 	case "learned":
@@ -125,7 +127,7 @@ type retryOptions struct {
 }
 
 func (o *retryOptions) flags(fl *pflag.FlagSet) {
-	d := retry.Policy{}.OrDefaults()
+	d := runner.DefaultPolicy()
 	fl.IntVar(&o.maxAttempts, "max-attempts", d.MaxAttempts, "attempts of one operation")
 	fl.DurationVar(&o.maxRetryTime, "max-retry-time", d.MaxTotal, "`time` one operation may spend backing off")
 	fl.DurationVar(&o.maxWait, "max-wait", d.MaxWait, "longest `wait` a provider may ask for; beyond it the run stops and says when to come back")

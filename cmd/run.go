@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner"
@@ -24,6 +25,7 @@ type runOptions struct {
 	retry  retryOptions
 	target targetOptions
 	files  fileOptions
+	dry    dryOptions
 
 	limit       int
 	dedupe      bool
@@ -61,8 +63,19 @@ request body. The whole file is checked before the first call.
   zcat prompts.jsonl.gz | llmbatch run - --model gpt-4o-mini --limit 20`,
 		Args: cobra.ExactArgs(1),
 	}
-	c.RunE = func(c *cobra.Command, args []string) error { return runBatch(c, env, o, args[0]) }
-	fl := c.Flags()
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.dry.on {
+			return dryRun(c, env, o, args[0])
+		}
+		return runBatch(c, env, o, args[0])
+	}
+	o.flags(c.Flags())
+	c.Flags().BoolVar(&o.dry.on, "dry-run", false, "send nothing and tell how long it would take (see llmbatch estimate)")
+	return c
+}
+
+// flags are those of run and estimate alike.
+func (o *runOptions) flags(fl *pflag.FlagSet) {
 	o.target.flags(fl)
 	o.job.flags(fl)
 	o.pace.flags(fl)
@@ -83,12 +96,17 @@ request body. The whole file is checked before the first call.
 	fl.DurationVar(&o.grace, "grace", time.Minute, "`time` that calls in flight get at the first Ctrl-C")
 	fl.BoolVar(&o.json, "json", false, "end with one JSON object on stdout")
 	fl.BoolVar(&o.noProgress, "no-progress", false, "no bar; plain lines on stderr")
-	return c
+	o.dry.flags(fl)
 }
 
 // runBatch turns flags into a runner.Config, runs it and tells how it ended.
 func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
-	file, paths, err := openInput(env, &o.files, arg, o.job.maxLineBytes)
+	for _, name := range dryOnly {
+		if c.Flags().Changed(name) {
+			return usagef("", "--%s needs --dry-run", name)
+		}
+	}
+	file, paths, err := openInput(env, &o.files, arg, "")
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,16 @@ type standing struct {
 	Input      string         `json:"input"`
 	Checkpoint string         `json:"checkpoint"`
 	Running    int            `json:"running_pid,omitempty"` // process of the run that holds the checkpoint
-	Counts     map[string]int `json:"counts"`                // operations by state; pending ones have no row and are counted by a run alone
-	Classes    map[string]int `json:"classes"`               // dead letters by class
-	Unknown    []string       `json:"possibly_billed_twice,omitempty"`
-	Unknowns   int            `json:"unknown_calls"`
+	Operations int64          `json:"operations"`            // of the input, at the last start
+	Completed  int            `json:"completed"`
+	Failed     int            `json:"failed"`
+	Pending    int            `json:"pending"`
+	InFlight   int            `json:"in_flight"`                    // only while a run goes on
+	Unknown    int            `json:"unknown"`                      // their call may have been billed
+	Counts     map[string]int `json:"counts"`                       // rows by state, as they are stored
+	Classes    map[string]int `json:"classes"`                      // dead letters by class
+	Listed     []string       `json:"unknown_operations,omitempty"` // those with an unknown outcome ever, the first 100
+	Unknowns   int            `json:"possibly_billed_twice"`
 	InputTok   int64          `json:"input_tokens"`
 	Output     int64          `json:"output_tokens"`
 	Cached     int64          `json:"cached_tokens"`
@@ -73,11 +79,13 @@ func readStanding(path string) (*standing, error) {
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint %s is in use, and its run has published nothing yet: %w", path, err)
 		}
-		return &standing{
-			Checkpoint: path, Running: snap.PID, Counts: snap.Counts, Classes: snap.Classes,
+		st := &standing{
+			Operations: snap.Operations, Checkpoint: path, Running: snap.PID, Counts: snap.Counts, Classes: snap.Classes,
 			InputTok: snap.InputTokens, Output: snap.OutputTokens, Cached: snap.CachedTokens, Reasoning: snap.ReasoningTokens,
 			First: snap.FirstSent, Last: snap.LastFinished, Updated: snap.Updated, Waiting: snap.Waiting,
-		}, nil
+		}
+		st.derive()
+		return st, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
 	case err != nil:
@@ -88,7 +96,26 @@ func readStanding(path string) (*standing, error) {
 	if err := store.All(func(op *checkpoint.Operation) error { st.add(op); return nil }); err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
 	}
+	meta, err := store.Meta()
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	st.Operations = meta.Operations
+	st.derive()
 	return st, nil
+}
+
+// derive adds the rows up to the figures that run prints as well. A row in
+// flight without a run belongs to one that was killed.
+func (st *standing) derive() {
+	at := func(s checkpoint.Status) int { return st.Counts[s.String()] }
+	st.Completed, st.Failed, st.Unknown = at(checkpoint.Completed), at(checkpoint.DeadLetter), at(checkpoint.Unknown)
+	if st.Running > 0 {
+		st.InFlight = at(checkpoint.InFlight)
+	} else {
+		st.Unknown += at(checkpoint.InFlight)
+	}
+	st.Pending = max(0, int(st.Operations)-st.Completed-st.Failed-st.Unknown-st.InFlight)
 }
 
 // maxUnknown bounds the operation IDs that are listed.
@@ -117,8 +144,8 @@ func (st *standing) add(op *checkpoint.Operation) {
 		return
 	}
 	st.Unknowns++
-	if len(st.Unknown) < maxUnknown {
-		st.Unknown = append(st.Unknown, op.ID)
+	if len(st.Listed) < maxUnknown {
+		st.Listed = append(st.Listed, op.ID)
 	}
 }
 
@@ -129,21 +156,18 @@ func (st *standing) print(w io.Writer) error {
 	if st.Running > 0 {
 		row("running", fmt.Sprintf("process %d, as of %s", st.Running, st.Updated.Local().Format(time.TimeOnly)))
 	}
-	for _, s := range []checkpoint.Status{checkpoint.Completed, checkpoint.DeadLetter, checkpoint.InFlight, checkpoint.Delayed, checkpoint.Unknown, checkpoint.Pending} {
-		if n := st.Counts[s.String()]; n > 0 || s == checkpoint.Completed {
-			row(s.String(), grouped(int64(n)))
-		}
-	}
+	row("operations", fmt.Sprintf("%s: %s completed, %s failed, %s pending, %s in flight, %s unknown", grouped(st.Operations),
+		grouped(int64(st.Completed)), grouped(int64(st.Failed)), grouped(int64(st.Pending)), grouped(int64(st.InFlight)), grouped(int64(st.Unknown))))
 	classes := make([]string, 0, len(st.Classes))
 	for c := range st.Classes {
 		classes = append(classes, c)
 	}
 	slices.Sort(classes)
 	for _, c := range classes {
-		row("  "+clean(c), grouped(int64(st.Classes[c])))
+		row("failed", grouped(int64(st.Classes[c]))+" "+clean(c))
 	}
 	if st.Unknowns > 0 {
-		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), clean(strings.Join(st.Unknown[:min(10, len(st.Unknown))], ", "))))
+		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), clean(strings.Join(st.Listed[:min(10, len(st.Listed))], ", "))))
 	}
 	row("tokens", fmt.Sprintf("%s in (%s cached), %s out (%s reasoning)", grouped(st.InputTok), grouped(st.Cached), grouped(st.Output), grouped(st.Reasoning)))
 	if !st.First.IsZero() && !st.Last.IsZero() {

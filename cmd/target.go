@@ -17,7 +17,6 @@ import (
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
-	"github.com/llmbatch/llmbatch/runner/provider/openai"
 )
 
 // targetOptions say where the calls go.
@@ -63,6 +62,9 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	if o.baseURL != "" {
 		base, fromEnv = o.baseURL, false
 	}
+	if base == "" && all.dry.on {
+		base = "http://127.0.0.1" // nothing is sent to it
+	}
 	if base == "" {
 		return usagef("for example --base-url http://127.0.0.1:8000/v1", "--provider %s needs --base-url", o.provider)
 	}
@@ -74,6 +76,14 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 			hint = "--allow-plain-http allows it: prompts and key are then readable on the way"
 		}
 		return usagef(hint, "base URL: %s", err)
+	}
+	if cfg.Limits.Concurrency = all.pace.concurrency; cfg.Limits.Concurrency == 0 {
+		cfg.Limits.Concurrency = p.Concurrency
+	}
+	cfg.BaseURL = base
+	cfg.Settings.OutputCap = capFor(p)
+	if all.dry.on {
+		return nil
 	}
 	key, err := o.key(env, p, fromEnv && !sameHost(base, p.BaseURL))
 	if err != nil {
@@ -87,17 +97,12 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	if err != nil {
 		return err
 	}
-	if cfg.Limits.Concurrency = all.pace.concurrency; cfg.Limits.Concurrency == 0 {
-		cfg.Limits.Concurrency = p.Concurrency
-	}
-	cfg.BaseURL = base
-	cfg.Settings.OutputCap = capFor(p)
-	cfg.Client, err = openai.New(openai.Options{
-		Profile: p, BaseURL: base, AllowPlain: o.allowPlain, Key: key, Headers: header,
+	cfg.Client, err = runner.NewClient(runner.Endpoint{
+		Profile: p, BaseURL: base, AllowPlain: o.allowPlain, Key: key, Header: header,
 		Version: versionOf(p, env.Getenv),
-		Transport: provider.NewTransport(provider.TransportOptions{
+		Transport: provider.TransportOptions{
 			Timeouts: provider.Timeouts{Total: o.timeout, Headers: min(o.timeout, 10*time.Minute)}, Concurrency: cfg.Limits.Concurrency, RootCAs: roots,
-		}),
+		},
 	})
 	if err != nil {
 		return usagef("", "%s", err)
@@ -121,11 +126,9 @@ func (o *targetOptions) applyMock(c *cobra.Command, cfg *runner.Config) error {
 	cfg.Profile = provider.Profile{Name: mockName, KeyFree: true, AuthHeader: "Authorization", Accounting: "sum"}
 	cfg.BaseURL = "http://127.0.0.1/v1"
 	cfg.Settings.OutputCap = capFor(cfg.Profile)
-	cfg.Client, err = openai.New(openai.Options{
-		Profile: cfg.Profile, BaseURL: cfg.BaseURL, Headers: header,
-		Transport: provider.NewTransport(provider.TransportOptions{
-			Timeouts: provider.Timeouts{Total: o.timeout}, RoundTripper: &fake.Transport{Server: srv},
-		}),
+	cfg.Client, err = runner.NewClient(runner.Endpoint{
+		Profile: cfg.Profile, BaseURL: cfg.BaseURL, Header: header,
+		Transport: provider.TransportOptions{Timeouts: provider.Timeouts{Total: o.timeout}, RoundTripper: &fake.Transport{Server: srv}},
 	})
 	if err != nil {
 		return usagef("", "%s", err)

@@ -114,7 +114,11 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
 			return
 		}
 	}
-	r.events <- event{kind: eventStored, job: j, stored: verdict{status: status}}
+	v := verdict{status: status}
+	if line.Error != nil {
+		v.dead.msg = line.Error.Message
+	}
+	r.events <- event{kind: eventStored, job: j, stored: v}
 }
 
 // line is what both kinds of finished operations tell of themselves.

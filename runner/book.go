@@ -37,11 +37,14 @@ func openBook(c *Config, index *input.Index, settings map[string]string) (*book,
 		return nil, err
 	}
 	b := &book{index: index, row: make([]uint32, index.Len()), removed: map[string]uint64{}}
-	err := b.openStore(c, settings)
+	err := b.openStore(c)
 	if err == nil {
 		err = b.openFiles(c)
 	}
-	if err == nil && !b.fresh {
+	// A new checkpoint is made last: a refusal leaves nothing behind.
+	if err == nil && b.store == nil {
+		err = b.createStore(c, settings)
+	} else if err == nil {
 		err = b.compare(c, settings)
 	}
 	if err != nil {
@@ -73,9 +76,8 @@ func checkOutputs(c *Config) error {
 	return os.Remove(probe.Name())
 }
 
-// openStore opens the checkpoint. One that is missing or damaged is made anew,
-// to be filled from the output and errors files; a damaged one is kept aside.
-func (b *book) openStore(c *Config, settings map[string]string) (err error) {
+// openStore opens the checkpoint if there is one. A damaged one is kept aside.
+func (b *book) openStore(c *Config) (err error) {
 	path := c.Paths.Checkpoint
 	b.store, err = checkpoint.Open(path, checkpoint.Options{})
 	switch {
@@ -100,6 +102,14 @@ func (b *book) openStore(c *Config, settings map[string]string) (err error) {
 	default:
 		return err
 	}
+	b.store = nil
+	return nil
+}
+
+// createStore makes a new checkpoint, to be filled from what the output and
+// errors files hold.
+func (b *book) createStore(c *Config, settings map[string]string) error {
+	path := c.Paths.Checkpoint
 	salt := make([]byte, 8)
 	if _, err := rand.Read(salt); err != nil {
 		return fmt.Errorf("random salt: %w", err)
@@ -109,6 +119,7 @@ func (b *book) openStore(c *Config, settings map[string]string) (err error) {
 		InputName: filepath.Base(c.Paths.Input), InputSHA: inputSHA(c), Settings: settings,
 		Salt: hex.EncodeToString(salt), Created: time.Now(),
 	}
+	var err error
 	b.store, err = checkpoint.Create(path, b.meta, checkpoint.Options{})
 	if errors.Is(err, checkpoint.ErrLocked) {
 		return inUse("checkpoint", path, path, "--checkpoint and --output")
@@ -167,6 +178,16 @@ func (b *book) compare(c *Config, settings map[string]string) error {
 func inputSHA(c *Config) string {
 	sha := c.Input.SHA()
 	return hex.EncodeToString(sha[:])
+}
+
+// discard closes the book after a refusal. A checkpoint that was made by this
+// start goes, since all that it could hold is in the files it was made from.
+func (b *book) discard(c *Config) error {
+	err := b.close()
+	if b.fresh {
+		err = errors.Join(err, os.Remove(c.Paths.Checkpoint))
+	}
+	return err
 }
 
 func (b *book) close() error {

@@ -31,7 +31,7 @@ var errGraceOver = errors.New("the grace time for calls in flight is over")
 func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx), timer: time.NewTimer(time.Hour)}
+	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx, r.load), timer: time.NewTimer(time.Hour)}
 	if r.Dedupe {
 		d.twins = newTwins(r)
 	}

@@ -22,10 +22,10 @@ type chunk struct {
 	done    chan struct{}
 }
 
-// feed reads, builds and counts what the plan still has to do, on all cores
-// ahead of the dispatcher and in the plan's order. It ends, and closes the
-// channel, when everything is fed, on the first error, or with ctx.
-func (r *run) feed(ctx context.Context) <-chan *chunk {
+// feed loads what the plan still has to do, on all cores ahead of whoever
+// takes it and in the plan's order. It ends, and closes the channel, when
+// everything is fed, on the first error, or with ctx.
+func (r *run) feed(ctx context.Context, load func(i int) (*job, error)) <-chan *chunk {
 	out := make(chan *chunk)
 	work := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
 	order := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
@@ -63,7 +63,7 @@ func (r *run) feed(ctx context.Context) <-chan *chunk {
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for c := range work {
-				r.fill(c)
+				c.fill(load)
 				close(c.done)
 			}
 		})
@@ -88,9 +88,9 @@ func (r *run) feed(ctx context.Context) <-chan *chunk {
 }
 
 // fill makes the jobs of a chunk that has none yet.
-func (r *run) fill(c *chunk) {
+func (c *chunk) fill(load func(i int) (*job, error)) {
 	for _, i := range c.entries {
-		j, err := r.load(i)
+		j, err := load(i)
 		if err != nil {
 			c.err = err
 			return
@@ -99,13 +99,23 @@ func (r *run) fill(c *chunk) {
 	}
 }
 
-// load builds the job of one entry. A defect that one line's content brings
-// out ends as that line's dead letter, not the run.
-func (r *run) load(i int) (j *job, err error) {
+// load builds the job of one entry, with its row.
+func (r *run) load(i int) (*job, error) {
+	j, err := r.reckon(i)
+	if err != nil {
+		return nil, err
+	}
+	return j, r.row(j)
+}
+
+// reckon reads one entry's request and counts its tokens. A defect that one
+// line's content brings out ends as that line's dead letter, not the run.
+func (r *run) reckon(i int) (j *job, err error) {
 	e := r.index.Entry(i)
 	j = &job{entry: i}
 	defer func() {
 		if p := recover(); p != nil {
+			j.rec.Line = int(e.Line)
 			j.refuse = &deadLetter{class: classInternal, code: classInternal, msg: fmt.Sprintf("line %d: internal defect: %v", e.Line, p)}
 		}
 	}()
@@ -114,16 +124,14 @@ func (r *run) load(i int) (j *job, err error) {
 		return nil, err
 	}
 	j.rec = rec
-	if err := r.row(j); err != nil {
-		return nil, err
-	}
 	j.tokens, err = r.Counter.Request(rec.API, rec.Model, rec.Body)
 	if err != nil {
 		j.refuse = &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("line %d: cannot count its tokens: %v", rec.Line, err)}
 		return j, nil
 	}
 	num, den := estimate.Factor(rec.Model)
-	j.tokens.Prompt = int((int64(j.tokens.Prompt)*num + den - 1) / den)
+	text := int64(j.tokens.Prompt - j.tokens.Images)
+	j.tokens.Prompt = int((text*num+den-1)/den) + j.tokens.Images
 	return j, nil
 }
 

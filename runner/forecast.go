@@ -36,7 +36,12 @@ func (r *run) forecast() (string, error) {
 	})
 	text := fmt.Sprintf("%d operations to send (%d finished), about %d prompt tokens", todo, r.plan.done+r.plan.dead, all(prompt))
 	if low.Limit == "none" {
-		text += "; no limit is known ahead, so the server's answers set the pace"
+		text += "; "
+		if lim.RPM.N+lim.TPM.N+lim.ITPM.N+lim.OTPM.N+lim.RPD.N+lim.TPD.N == 0 {
+			text += "no limit is given, so the server's answers set the pace"
+		} else {
+			text += "all of it fits the limits at once"
+		}
 	} else {
 		text += fmt.Sprintf("; at least %s, bound by %s", low.Duration.Round(time.Second), low.Limit)
 	}
@@ -54,7 +59,7 @@ func (r *run) sample(todo int) (jobs []*job, err error) {
 			return true
 		}
 		var j *job
-		if j, err = r.load(i); err == nil && j.refuse == nil {
+		if j, err = r.reckon(i); err == nil && j.refuse == nil {
 			jobs = append(jobs, j)
 		}
 		return err == nil && len(jobs) < sampleSize

@@ -132,6 +132,12 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 	return false, nil
 }
 
+// foreign says that earlier results were found and none of them is of a
+// request that the input still holds.
+func (p *plan) foreign() bool {
+	return p.done+p.dead+p.putBack+p.held == 0 && p.edited+p.removed > 0
+}
+
 // cut leaves out what follows the first n operations; 0 = nothing.
 func (p *plan) cut(ix *input.Index, n int) {
 	if n == 0 {

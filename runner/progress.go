@@ -57,7 +57,7 @@ func (r *run) progress(now time.Time) Progress {
 func (r *run) publish(now time.Time) {
 	s := r.summary()
 	snap := &checkpoint.Snapshot{
-		PID: os.Getpid(), Started: r.started, Updated: now, InputName: r.book.meta.InputName, InputSHA: r.book.meta.InputSHA,
+		Operations: s.Operations, PID: os.Getpid(), Started: r.started, Updated: now, InputName: r.book.meta.InputName, InputSHA: r.book.meta.InputSHA,
 		Counts: map[string]int{
 			checkpoint.Completed.String(): int(s.Completed), checkpoint.DeadLetter.String(): int(s.Failed),
 			checkpoint.Unknown.String(): int(s.Unknown), checkpoint.InFlight.String(): r.sched.wire,

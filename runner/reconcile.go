@@ -169,6 +169,9 @@ func (f *fileFix) spanSeen(op *checkpoint.Operation) bool {
 }
 
 func (f *fileFix) flush() error {
+	if len(f.batch) == 0 {
+		return nil
+	}
 	if err := f.store.PutAll(f.batch, nil); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}

@@ -66,19 +66,25 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.book, err = openBook(r.Config, r.index, settings); err != nil {
 		return err
 	}
-	changed := !r.book.fresh && len(settingsDiff(r.book.meta.Settings, settings)) > 0
+	// Asked to rerun, every finished request is compared, also after an
+	// earlier run was told to keep what it found.
+	changed := !r.book.fresh && (r.Changed == Rerun || len(settingsDiff(r.book.meta.Settings, settings)) > 0)
 	if err = r.book.reconcile(r.Config); err == nil {
 		r.plan, err = r.book.makePlan(r.Config, r.started, changed)
 	}
-	if err == nil && changed {
-		r.book.meta.Settings = settings
+	if err == nil && r.book.fresh && r.plan.foreign() {
+		err = usage("give this input its own --output, or --restart to move the old files aside",
+			"the results in %s belong to another input: none of their requests is in this one", r.Paths.Output)
+	}
+	if err == nil {
+		r.book.meta.Settings, r.book.meta.Operations = settings, int64(r.index.Len())
 		err = r.book.store.SetMeta(r.book.meta)
 	}
 	if err == nil {
 		r.sched = newScheduler(r.Config, r.plan, r.started)
 	}
 	if err != nil {
-		return errors.Join(err, r.book.close())
+		return errors.Join(err, r.book.discard(r.Config))
 	}
 	r.tellPlan()
 	return nil

@@ -56,7 +56,7 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 // counts are the figures of this run alone.
 type counts struct {
 	Calls, Retries, RateLimited, Uncapped int64
-	TokensReserved, TokensUsed, Charged   int64
+	TokensReserved, TokensUsed            int64
 	Used                                  checkpoint.Usage
 	Completed, Failed, Held               int64
 	Truncated, Refused, Suppressed        int64
@@ -107,11 +107,14 @@ func (s *scheduler) charge(j *job) {
 	if learned := s.outputs.p99(); j.reserved == 0 || s.learned && learned < j.reserved {
 		j.reserved = learned
 	}
-	if j.rec.API == "/embeddings" || j.rec.API == "/moderations" {
-		j.reserved = 0 // there is no output to reserve
+	if noOutput(j.rec.API) {
+		j.reserved = 0
 	}
 	j.cost = s.chargeOf(j, j.reserved)
 }
+
+// noOutput says that an API's answers have no output tokens to reserve.
+func noOutput(api string) bool { return api == "/embeddings" || api == "/moderations" }
 
 // chargeOf is the pacing charge: OpenAI's limiter goes by characters
 // (providers' measured rule: ceil(characters/4)+1), other servers by tokens.
@@ -169,6 +172,7 @@ func (s *scheduler) next(now time.Time) (*job, time.Time) {
 		if s.wait.Far(now) {
 			s.wait.Until = time.Time{}
 		}
+		s.tooLong(now)
 		return nil, earliest(wake, s.wait.Until)
 	}
 	s.size -= len(j.rec.Body)
@@ -213,13 +217,25 @@ func (s *scheduler) pick(now time.Time) *job {
 	return j
 }
 
+// tooLong ends a run that has nothing to do but to wait for longer than the
+// user allows: for a day's limit, as a rule.
+func (s *scheduler) tooLong(now time.Time) {
+	if s.stop != nil || s.wire+s.storing > 0 || s.wait.Until.Sub(now) <= s.policy.OrDefaults().MaxWait {
+		return
+	}
+	s.stop = &Stop{
+		Kind: StopBound, Until: s.wait.Until,
+		Reason: fmt.Sprintf("the next call would have to wait longer than --max-wait %s (%s)", s.policy.OrDefaults().MaxWait, s.wait.Reason),
+		Hint:   "run the same command again then, or allow the wait with --max-wait",
+	}
+}
+
 func (s *scheduler) grant(now time.Time, j *job) {
 	j.granted, j.onWire = now, true
 	s.wire++
 	s.money.reserve(j)
 	s.count.Calls++
-	s.count.Charged += j.cost.Tokens + j.cost.Output
-	s.count.TokensReserved += int64(j.tokens.Prompt) + j.reserved
+	s.count.TokensReserved += j.cost.Tokens + j.cost.Output
 	if j.tokens.MaxOutput == 0 {
 		s.count.Uncapped++
 	}

@@ -104,7 +104,7 @@ func (r *run) summary() *Summary {
 	}
 	if minutes := c.LastDone.Sub(c.FirstSent).Minutes(); minutes > 0 {
 		s.RequestsMinute = float64(c.Calls) / minutes
-		s.TokensMinute = float64(c.Charged) / minutes
+		s.TokensMinute = float64(c.TokensReserved) / minutes
 	}
 	s.Limits = r.uses()
 	return s
