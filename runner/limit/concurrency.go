@@ -16,6 +16,8 @@ const (
 	// retrial is how long a ceiling that brought no more completions stays before growth is tried
 	// again, in round trips and at least in seconds. It doubles each time, up to a bound.
 	retrial, lastRetrial = 8, 512
+	// shortest is the least that a round trip counts for: in less, the machine alone makes the counts jump.
+	shortest = int64(50 * time.Millisecond)
 	// quickest is the most that one completion adds.
 	quickest = 3.0
 )
@@ -80,7 +82,7 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if c.done == 1 && c.since == 0 {
 		c.since = now
 	}
-	if now-c.since >= max(c.trip, int64(20*time.Millisecond)) && (c.done >= telling || c.ceiling < judged) {
+	if now-c.since >= max(c.trip, shortest) && (c.done >= telling || c.ceiling < judged) {
 		c.round(now)
 	}
 	if !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm {
