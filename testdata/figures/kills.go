@@ -186,7 +186,7 @@ func (c killCase) after(ctx context.Context, b *bench, m *mock, o *outcome, aske
 // unknown counts the calls that `llmbatch status` lists as of unknown outcome.
 func (b *bench) unknown(ctx context.Context, dir string) (int, error) {
 	var standing struct {
-		Unknown int `json:"unknown_calls"`
+		Unknown int `json:"possibly_billed_twice"`
 	}
 	p, err := b.run(ctx, dir, "status", "x.jsonl", "--json")
 	if err != nil {
