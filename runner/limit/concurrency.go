@@ -22,10 +22,11 @@ const (
 	quickest = 3.0
 )
 
-// Concurrency is the ceiling of calls on the wire. It starts at 8 and grows with each completion, by one
-// where all take equally long, so that it doubles each round trip (the shortest seen), while it is
-// what binds, completions rise and nothing is refused. A concurrency refusal or an overload cuts it once a round trip; after a calm it then
-// grows by one a round trip. It reads no clock and is not safe for concurrent use.
+// Concurrency is the ceiling of calls on the wire. It starts at 8 and grows with each completion, by
+// one where all take equally long, so that it doubles each round trip (the shortest seen), while it
+// is what binds, completions rise and nothing is refused. A concurrency refusal or an overload cuts
+// it once a round trip; after a calm it then grows by one a round trip. It reads no clock and is not
+// safe for concurrent use.
 type Concurrency struct {
 	max     int
 	ceiling float64
