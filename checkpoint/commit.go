@@ -100,11 +100,13 @@ func (s *Store) submit(fill func(*batch) error) error {
 	s.mu.Lock()
 	b := s.next
 	err := s.refusal()
+	waits := false
 	if err == nil {
 		err = fill(b)
+		waits = err == nil && !b.empty()
 	}
 	s.mu.Unlock()
-	if err == nil {
+	if waits {
 		select {
 		case s.wake <- struct{}{}:
 		default:

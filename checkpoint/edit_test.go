@@ -13,6 +13,9 @@ import (
 
 func TestPutAllAndEdit(t *testing.T) {
 	s, path := create0(t, Options{CommitGap: -1})
+	if err := s.PutAll(nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	const n = 3000
 	ops := make([]*Operation, n)
 	for i := range ops {
