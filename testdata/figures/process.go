@@ -224,13 +224,17 @@ func until(ctx context.Context, condition func() bool) error {
 	return nil
 }
 
-// pause lets a running process go on for a while.
+// pause lets time pass, no longer than a process runs; nil = none.
 func pause(ctx context.Context, d time.Duration, p *process) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+	var exited chan struct{}
+	if p != nil {
+		exited = p.exited
+	}
 	select {
 	case <-timer.C:
-	case <-p.exited:
+	case <-exited:
 	case <-ctx.Done():
 	}
 }
