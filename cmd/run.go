@@ -132,6 +132,10 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	sum, err := runner.Run(c.Context(), cfg)
 	show.close()
 	if sum == nil {
+		if c.Context().Err() != nil {
+			show.notice("interrupted before the first call")
+			return statusError{exitInterrupt + signalOf(c.Context())}
+		}
 		return err
 	}
 	return finishRun(c.Context(), env, o, stdout, file, sum, err)

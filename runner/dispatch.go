@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/estimate"
 )
 
 // dispatcher is the loop that carries out what the scheduler decides. Its
@@ -18,11 +19,13 @@ type dispatcher struct {
 	fed    <-chan *chunk // nil once everything is fed
 	twins  *twins        // nil without --dedupe
 	timer  *time.Timer
-	err    error     // the first fatal failure
-	grace  time.Time // when calls in flight are cut off; zero = not interrupted
-	told   time.Time // when the countdown was last shown
-	shown  time.Time // when the snapshot was last published
-	waited time.Time // until when a long wait was announced
+	err    error           // the first fatal failure
+	grace  time.Time       // when calls in flight are cut off; zero = not interrupted
+	told   time.Time       // when the countdown was last shown
+	shown  time.Time       // when the snapshot was last published
+	waited time.Time       // until when a long wait was announced
+	outage bool            // has been told
+	models map[string]bool // whose encoding has been looked up
 }
 
 var errGraceOver = errors.New("the grace time for calls in flight is over")
@@ -31,7 +34,7 @@ var errGraceOver = errors.New("the grace time for calls in flight is over")
 func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx, r.load), timer: time.NewTimer(time.Hour)}
+	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx, r.load), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
 	if r.Dedupe {
 		d.twins = newTwins(r)
 	}
@@ -116,8 +119,10 @@ func (d *dispatcher) handle(ev event) {
 		d.sched.sent(ev.at, ev.job)
 	case eventAnswered:
 		d.sched.answered(ev.at, ev.job, ev.resp)
+		d.outage = false
 	case eventFailed:
 		ev.reply <- d.sched.failed(ev.at, ev.job, ev.err)
+		d.tellOutage(ev)
 	case eventStored:
 		d.sched.stored(ev.job, ev.stored)
 		d.twins.finished(d, ev.job, ev.stored)
@@ -125,6 +130,16 @@ func (d *dispatcher) handle(ev event) {
 		d.sched.lost(ev.job)
 		d.fatalStop(ev.fatal)
 	}
+}
+
+// tellOutage says once an outage that the provider is down and for how long
+// it is tried again.
+func (d *dispatcher) tellOutage(ev event) {
+	if d.outage || d.sched.stop != nil || !d.sched.paused.After(ev.at) {
+		return
+	}
+	d.outage = true
+	d.Notice(fmt.Sprintf("the provider does not answer (%s); trying again for up to %s", ev.err, d.sched.policy.MaxOutage))
 }
 
 // fatalStop ends the run after a failure of its own files: what is in flight
@@ -166,11 +181,24 @@ func (d *dispatcher) enter(now time.Time, j *job) {
 		d.sched.count.Held++
 		return
 	}
+	d.tellModel(j)
 	if j.refuse == nil && d.twins.wait(d, j) {
 		return
 	}
 	if dead := d.sched.push(now, j); dead != nil {
 		d.store(j, func() { d.bury(j, *dead) })
+	}
+}
+
+// tellModel says once a model that its tokens are counted with an encoding
+// that may not be its own. Beyond a hundred models it is silent.
+func (d *dispatcher) tellModel(j *job) {
+	if j.refuse != nil || d.models[j.rec.Model] || len(d.models) >= 100 {
+		return
+	}
+	d.models[j.rec.Model] = true
+	if name, known := estimate.Encoding(j.rec.Model); !known {
+		d.Notice(fmt.Sprintf("model %s: its tokenizer is not known; tokens are reckoned with %s", j.rec.Model, name))
 	}
 }
 

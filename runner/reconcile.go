@@ -63,15 +63,25 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 		c.Notice(fmt.Sprintf("%s: cut a torn line of %d bytes at its end", path, rep.Cut))
 	}
 	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
-	if contiguous(known, w.Size()) {
+	whole, end := prefix(known)
+	if whole == len(known) && end == w.Size() {
 		return nil
 	}
 	if w.Size() == 0 && final == checkpoint.Completed && len(known) > 0 {
 		return usage("put the file back, or start over with --restart (which pays for every call again)",
 			"output %s is gone or empty, but the checkpoint knows %d finished operations", path, len(known))
 	}
+	// What the rows cover from the file's start without a gap is theirs, if it
+	// is there at all: a shorter file has to be gone through from its start.
 	f := &fileFix{book: b, final: final, known: known, seen: make([]bool, len(known))}
-	if err := w.Tail(0, f.line); err != nil {
+	if end > w.Size() {
+		whole, end = 0, 0
+	}
+	for i := range whole {
+		f.seen[i] = true
+	}
+	f.next = whole
+	if err := w.Tail(end, f.line); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if err := f.finish(); err != nil {
@@ -81,16 +91,14 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 	return nil
 }
 
-// contiguous says that the spans, in order, are the whole of a file.
-func contiguous(known []span, size int64) bool {
-	var end int64
-	for _, s := range known {
-		if s.offset != end {
-			return false
-		}
-		end += s.length + 1
+// prefix counts the spans, in order, that follow one another from a file's
+// start, and says where they end.
+func prefix(known []span) (n int, end int64) {
+	for n < len(known) && known[n].offset == end {
+		end += known[n].length + 1
+		n++
 	}
-	return end == size
+	return n, end
 }
 
 // fileFix matches the lines of one file with the rows of the checkpoint.
@@ -284,7 +292,7 @@ func (b *book) compact(c *Config) error {
 
 func (b *book) compactFile(w *result.Writer, keepRemoved string, known []span) error {
 	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
-	if contiguous(known, w.Size()) {
+	if whole, end := prefix(known); whole == len(known) && end == w.Size() {
 		return nil
 	}
 	var moved *result.Writer

@@ -310,7 +310,7 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	if a.Outcome == limit.RateLimit || a.Outcome == limit.SlowDown {
 		s.count.RateLimited++
 	}
-	if err.Sent {
+	if err.Sent || err.Kind == provider.KindLocal {
 		s.limiter.Settle(now, j.ticket, a)
 	} else {
 		s.limiter.Cancel(now, j.ticket)

@@ -26,4 +26,5 @@ var outcomes = map[provider.Kind]limit.Outcome{
 	provider.KindDailyLimit:     limit.Day,
 	provider.KindSharedPool:     limit.SharedPool,
 	provider.KindOverloaded:     limit.Overloaded,
+	provider.KindLocal:          limit.Concurrent, // this machine has no descriptor or port left
 }
