@@ -110,8 +110,7 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
 	}
 	if r.Tee != nil && status == checkpoint.Completed {
 		if err := r.tee(raw); err != nil {
-			r.fatal(j, err)
-			return
+			r.events <- event{kind: eventUnread, fatal: err}
 		}
 	}
 	v := verdict{status: status}

@@ -129,6 +129,10 @@ func (d *dispatcher) handle(ev event) {
 	case eventFatal:
 		d.sched.lost(ev.job)
 		d.fatalStop(ev.fatal)
+		// What is in flight is cut off, since its answers could not be kept.
+		d.cancel(ev.fatal)
+	case eventUnread:
+		d.fatalStop(ev.fatal)
 	}
 }
 
@@ -142,8 +146,7 @@ func (d *dispatcher) tellOutage(ev event) {
 	d.Notice(fmt.Sprintf("the provider does not answer (%s); trying again for up to %s", ev.err, d.sched.policy.MaxOutage))
 }
 
-// fatalStop ends the run after a failure of its own files: what is in flight
-// is cut off, since its answers could not be kept.
+// fatalStop ends sending after a failure of the run's own files.
 func (d *dispatcher) fatalStop(err error) {
 	if d.err == nil {
 		d.err = err
@@ -152,7 +155,6 @@ func (d *dispatcher) fatalStop(err error) {
 	if d.sched.stop == nil {
 		d.sched.stop = &Stop{Kind: StopFatal, Reason: err.Error(), Hint: "mend the cause, then run the same command again"}
 	}
-	d.cancel(err)
 }
 
 // take queues what the feeders have counted.

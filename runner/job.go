@@ -74,6 +74,7 @@ const (
 	eventFailed                    // no answer; reply wants a verdict
 	eventStored                    // what became of it is durable
 	eventFatal                     // the store or a file failed
+	eventUnread                    // nobody takes the copies of results
 )
 
 // event is what attempts tell the dispatcher.

@@ -19,7 +19,7 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 		d.input(prompts(12)...)
 		s := d.run()
 		if s.Completed != 12 || s.Calls != 12 || s.Stop != nil {
-			t.Errorf("got %d completed with %d calls, stop %v; want 12 with 12, nil", s.Completed, s.Calls, s.Stop)
+			d.Errorf("got %d completed with %d calls, stop %v; want 12 with 12, nil", s.Completed, s.Calls, s.Stop)
 		}
 		d.whole(ids(12)...)
 		before, calls := d.text(d.paths.Output), d.asked()
@@ -27,13 +27,13 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 		s = d.run()
 		d.wantCalls(calls, 0)
 		if s.Completed != 12 || s.Calls != 0 || s.CompletedNow != 0 {
-			t.Errorf("second run: got %d completed with %d calls, %d of them now; want 12 with 0, 0", s.Completed, s.Calls, s.CompletedNow)
+			d.Errorf("second run: got %d completed with %d calls, %d of them now; want 12 with 0, 0", s.Completed, s.Calls, s.CompletedNow)
 		}
 		if after := d.text(d.paths.Output); after != before {
-			t.Errorf("the second run changed the output:\n%s\nwas\n%s", after, before)
+			d.Errorf("the second run changed the output:\n%s\nwas\n%s", after, before)
 		}
 		if left := d.leftovers(); len(left) > 0 {
-			t.Errorf("files are left behind: %q", left)
+			d.Errorf("files are left behind: %q", left)
 		}
 	})
 }
@@ -45,16 +45,16 @@ func TestResultLineTellsTheOperation(t *testing.T) {
 		out := d.whole("7", "e")
 		l := out["7"]
 		if string(l.CustomID) != "7" || string(l.LLM.Metadata) != `{"team":"a"}` {
-			t.Errorf("got custom_id %s and metadata %s, want them as they came", l.CustomID, l.LLM.Metadata)
+			d.Errorf("got custom_id %s and metadata %s, want them as they came", l.CustomID, l.LLM.Metadata)
 		}
 		if l.LLM.Attempts != 1 || l.LLM.LatencyMS != 1500 || l.LLM.Model != "small" || l.LLM.Provider != "mock" || l.LLM.Line != 1 || l.LLM.Finish != "stop" {
-			t.Errorf("got %+v", l.LLM)
+			d.Errorf("got %+v", l.LLM)
 		}
 		if l.LLM.Usage.OutputTokens != 5 || l.LLM.Usage.InputTokens == 0 {
-			t.Errorf("got usage %+v, want what the answer says", l.LLM.Usage)
+			d.Errorf("got usage %+v, want what the answer says", l.LLM.Usage)
 		}
 		if e := out["e"]; e.LLM.Model != "embed" || !bytes.Contains(e.Response.Body, []byte(`"embedding"`)) {
-			t.Errorf("got model %q and body %.80s, want an embedding of model embed", e.LLM.Model, e.Response.Body)
+			d.Errorf("got model %q and body %.80s, want an embedding of model embed", e.LLM.Model, e.Response.Body)
 		}
 	})
 }
@@ -74,13 +74,13 @@ func TestEditedLineRunsAgain(t *testing.T) {
 		d.mustTell("1 finished operations changed")
 		now := d.whole(ids(5)...)["p2"]
 		if now.LLM.Digest == old.LLM.Digest || now.LLM.Key == old.LLM.Key {
-			t.Errorf("the edited line has digest %s and key %s as before", now.LLM.Digest, now.LLM.Key)
+			d.Errorf("the edited line has digest %s and key %s as before", now.LLM.Digest, now.LLM.Key)
 		}
 		if kept := d.lines(d.paths.Superseded)["p2"]; kept == nil || kept.LLM.Digest != old.LLM.Digest {
-			t.Errorf("the superseded file holds %+v, want the result of the old line", kept)
+			d.Errorf("the superseded file holds %+v, want the result of the old line", kept)
 		}
 		if s.Completed != 5 || s.CompletedNow != 1 {
-			t.Errorf("got %d completed, %d now; want 5, 1", s.Completed, s.CompletedNow)
+			d.Errorf("got %d completed, %d now; want 5, 1", s.Completed, s.CompletedNow)
 		}
 		calls = d.asked()
 		d.run()
@@ -97,7 +97,7 @@ func TestBlanksAndOrderOfKeysAreNoEdit(t *testing.T) {
 		d.run()
 		d.wantCalls(calls, 0)
 		if d.text(d.paths.Output) != before {
-			t.Error("the output changed")
+			d.Error("the output changed")
 		}
 	})
 }
@@ -111,10 +111,10 @@ func TestRemovedLineIsToldAndKept(t *testing.T) {
 		s := d.run()
 		d.mustTell("1 operations of earlier runs are no longer in the input")
 		if s.Operations != 2 || s.Completed != 2 {
-			t.Errorf("got %d of %d completed, want 2 of 2", s.Completed, s.Operations)
+			d.Errorf("got %d of %d completed, want 2 of 2", s.Completed, s.Operations)
 		}
 		if d.text(d.paths.Output) != before {
-			t.Error("the output lost the paid result of the removed line")
+			d.Error("the output lost the paid result of the removed line")
 		}
 	})
 }
@@ -124,21 +124,21 @@ func TestLimitThenWhole(t *testing.T) {
 		d.input(prompts(30)...)
 		s := d.run(func(c *Config) { c.Limit = 20 })
 		if s.Completed != 20 || s.Skipped != 10 || s.Pending != 0 || d.asked() != 20 {
-			t.Errorf("--limit 20: got %d completed, %d skipped, %d pending, %d calls; want 20, 10, 0, 20", s.Completed, s.Skipped, s.Pending, d.asked())
+			d.Errorf("--limit 20: got %d completed, %d skipped, %d pending, %d calls; want 20, 10, 0, 20", s.Completed, s.Skipped, s.Pending, d.asked())
 		}
 		for i := range 20 {
 			if d.lines(d.paths.Output)[fmt.Sprintf("p%d", i)] == nil {
-				t.Errorf("operation p%d is among the first 20 and has no result", i)
+				d.Errorf("operation p%d is among the first 20 and has no result", i)
 			}
 		}
 		d.run()
 		d.whole(ids(30)...)
 		if st := d.server.Stats(); st.Asked != 30 || st.TwiceBodies.Operations != 0 {
-			t.Errorf("got %d calls, %d billed twice; want 30, 0", st.Asked, st.TwiceBodies.Operations)
+			d.Errorf("got %d calls, %d billed twice; want 30, 0", st.Asked, st.TwiceBodies.Operations)
 		}
 		// A limit below what is finished takes nothing back.
 		if s := d.run(func(c *Config) { c.Limit = 3 }); s.Completed != 30 || s.Skipped != 0 {
-			t.Errorf("--limit 3 of a finished input: got %d completed, %d skipped; want 30, 0", s.Completed, s.Skipped)
+			d.Errorf("--limit 3 of a finished input: got %d completed, %d skipped; want 30, 0", s.Completed, s.Skipped)
 		}
 	})
 }
@@ -156,12 +156,12 @@ func TestPriorityOrder(t *testing.T) {
 		for raw := range bytes.Lines(order.Bytes()) {
 			l, err := result.Decode(bytes.TrimSpace(raw))
 			if err != nil {
-				t.Fatal(err)
+				d.Fatal(err)
 			}
 			got = append(got, l.LLM.Op)
 		}
 		if want := []string{"high2", "high4", "normal1", "normal5", "low0", "low3"}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
+			d.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestTeeGetsWholeLinesOfTheOutput(t *testing.T) {
 		d.run(func(c *Config) { c.Tee = &tee })
 		sorted := func(s string) []string { return slices.Sorted(strings.Lines(s)) }
 		if got, want := sorted(tee.String()), sorted(d.text(d.paths.Output)); !slices.Equal(got, want) {
-			t.Errorf("the copy differs from the output: %d and %d lines", len(got), len(want))
+			d.Errorf("the copy differs from the output: %d and %d lines", len(got), len(want))
 		}
 	})
 }
@@ -194,12 +194,12 @@ func TestBrokenTeeStopsAndLosesNothing(t *testing.T) {
 		d.input(prompts(20)...)
 		s, err := d.try(func(c *Config) { c.Tee, c.Limits.Concurrency = &brokenPipe{after: 3}, 1 })
 		if !errors.Is(err, errPipe) || s == nil || s.Stop == nil || s.Stop.Kind != StopFatal {
-			t.Fatalf("got summary %+v, error %v; want a fatal stop with %v", s, err, errPipe)
+			d.Fatalf("got summary %+v, error %v; want a fatal stop with %v", s, err, errPipe)
 		}
 		d.run()
 		d.whole(ids(20)...)
 		if st := d.server.Stats(); st.TwiceBodies.Operations != 0 {
-			t.Errorf("%d operations were billed twice", st.TwiceBodies.Operations)
+			d.Errorf("%d operations were billed twice", st.TwiceBodies.Operations)
 		}
 	})
 }
@@ -218,13 +218,13 @@ func TestInputChangedDuringTheRunStopsIt(t *testing.T) {
 			}}
 		})
 		if !errors.Is(err, input.ErrChanged) {
-			t.Fatalf("got error %v, want %v", err, input.ErrChanged)
+			d.Fatalf("got error %v, want %v", err, input.ErrChanged)
 		}
 		if s.Completed == 0 || s.Pending == 0 || s.Completed+s.Pending != 3000 || s.Unknown != 0 {
-			t.Errorf("got %d completed, %d pending, %d unknown; want what was in flight completed and the rest pending", s.Completed, s.Pending, s.Unknown)
+			d.Errorf("got %d completed, %d pending, %d unknown; want what was in flight completed and the rest pending", s.Completed, s.Pending, s.Unknown)
 		}
 		if n := int64(len(d.lines(d.paths.Output))); n != s.Completed {
-			t.Errorf("the output has %d lines, the summary %d", n, s.Completed)
+			d.Errorf("the output has %d lines, the summary %d", n, s.Completed)
 		}
 	})
 }
