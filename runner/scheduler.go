@@ -185,7 +185,8 @@ func (s *scheduler) next(now time.Time) (*job, time.Time) {
 func (s *scheduler) pick(now time.Time) *job {
 	room := s.limiter.Room(now)
 	fit := queue.Fit{Tokens: room.Tokens, Output: room.Output}
-	fit.Want, fit.Slack, fit.Balance = s.limiter.Balance(now)
+	low, high := s.ready.Spread()
+	fit.Want, fit.Slack, fit.Balance = s.limiter.Balance(now, low, high)
 	var j *job
 	ok := room.Requests > 0
 	if ok {

@@ -104,7 +104,8 @@ func (c *client) dispatch() {
 func (c *client) choose(now time.Time, room limit.Cost) (*call, limit.Wait) {
 	if room.Requests > 0 {
 		f := queue.Fit{Tokens: room.Tokens, Output: room.Output}
-		f.Want, f.Slack, f.Balance = c.l.Balance(now)
+		low, high := c.ready.Spread()
+		f.Want, f.Slack, f.Balance = c.l.Balance(now, low, high)
 		if v, ok := c.ready.Pop(f); ok {
 			t, wait := c.l.Reserve(now, cost(v.tokens))
 			if wait.Reason == limit.Granted {

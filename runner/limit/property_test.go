@@ -198,7 +198,7 @@ func FuzzReport(f *testing.F) {
 				})
 			}
 			l.Room(now)
-			l.Balance(now)
+			l.Balance(now, 1, 1<<40)
 			now = now.Add(time.Duration(i) * 10 * time.Millisecond)
 		}
 		for range 200 {
@@ -250,7 +250,7 @@ func BenchmarkAskWhileFull(b *testing.B) {
 	}
 	for b.Loop() {
 		l.Room(now)
-		l.Balance(now)
+		l.Balance(now, 1, 1<<40)
 		l.Peek(now, cost(500_000))
 	}
 }

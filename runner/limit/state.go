@@ -61,8 +61,10 @@ func (l *Limiter) Room(now time.Time) Cost {
 
 // Balance says what the next request should weigh in tokens, so that requests and tokens of the
 // rolling minute run out together, and how far off a request may be before another is better.
-// ok is false unless both limits are known. What it should weigh is negative when tokens are ahead.
-func (l *Limiter) Balance(now time.Time) (want, slack int64, ok bool) {
+// What it should weigh is negative when tokens are ahead. ok is false unless both limits are known and
+// the requests there are to choose from weigh between low and high with a fair share, tokens for each
+// request, between the two: else one limit binds whatever the order.
+func (l *Limiter) Balance(now time.Time, low, high int64) (want, slack int64, ok bool) {
 	l.tick(now)
 	req, tok := &l.b[dReq], &l.b[dTok]
 	if tok.limit() == 0 {
@@ -73,6 +75,9 @@ func (l *Limiter) Balance(now time.Time) (want, slack int64, ok bool) {
 		return 0, 0, false
 	}
 	fair := float64(t) / float64(r)
+	if float64(high) <= fair || float64(low) >= fair {
+		return 0, 0, false
+	}
 	// Tokens trail by one fair share: the last requests of a minute then find something to go with.
 	want = int64(fair*float64(req.use())) - tok.use()
 	return want, max(min(t/50, (t-tok.use())/8), int64(fair/2)), true

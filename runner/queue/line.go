@@ -19,6 +19,8 @@ type line[T any] struct {
 	taken    int64  // when the last one taken had come into view
 	min      Weight // a lower bound of each figure in view, exact if fresh
 	fresh    bool
+	max      int64 // an upper bound of the tokens in view
+	looked   int64 // picks when max was last found by a scan
 }
 
 func (l *line[T]) len() int { return len(l.view) - l.head + len(l.rest) - l.restHead }
@@ -40,6 +42,7 @@ func (l *line[T]) see(x item[T]) {
 		l.view, l.head = l.view[:n], 0
 	}
 	l.view = append(l.view, x)
+	l.max = max(l.max, x.w.Tokens)
 	l.min = Weight{min(l.min.Tokens, x.w.Tokens), min(l.min.Output, x.w.Output)}
 }
 
@@ -54,6 +57,7 @@ func (l *line[T]) pushFront(x item[T]) {
 		copy(l.view[1:], l.view)
 		l.view[0] = x
 	}
+	l.max = max(l.max, x.w.Tokens)
 	l.min = Weight{min(l.min.Tokens, x.w.Tokens), min(l.min.Output, x.w.Output)}
 }
 
@@ -67,6 +71,19 @@ func (l *line[T]) least() Weight {
 		}
 	}
 	return l.min
+}
+
+// bounds are bounds of the tokens in view. They get exact again every so many picks: a scan at each
+// would cost more than what it is good for.
+func (l *line[T]) bounds() (low, high int64) {
+	if l.picks-l.looked >= LookAhead/8 {
+		l.looked, l.max = l.picks, 0
+		for i := range l.view[l.head:] {
+			l.max = max(l.max, l.view[l.head+i].w.Tokens)
+		}
+		l.least()
+	}
+	return l.min.Tokens, l.max
 }
 
 // overdue says that the first operation has been passed too often.

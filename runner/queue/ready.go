@@ -103,6 +103,18 @@ func (r *Ready[T]) Lightest() (tokens int64, ok bool) {
 	return tokens, ok
 }
 
+// Spread is a range that the tokens of what a pick could choose lie in; it may be wider than they are.
+func (r *Ready[T]) Spread() (low, high int64) {
+	low = math.MaxInt64
+	for _, p := range served {
+		if l := &r.lines[p]; l.len() > 0 {
+			a, b := l.bounds()
+			low, high = min(low, a), max(high, b)
+		}
+	}
+	return low, high
+}
+
 // Drain takes everything, in order.
 func (r *Ready[T]) Drain() []T {
 	out := make([]T, 0, r.n)
