@@ -199,7 +199,7 @@ func (s *Store) commit(b *batch, seq uint64) error {
 
 // write stores the batch's rows and meta in one transaction.
 func (s *Store) write(b *batch, seq uint64) error {
-	return withCause(guard(func() error {
+	err := withCause(guard(func() error {
 		return s.db.Load().Update(func(tx *bolt.Tx) error {
 			if err := putRows(tx, b.rows, seq); err != nil {
 				return err
@@ -210,6 +210,18 @@ func (s *Store) write(b *batch, seq uint64) error {
 			return nil
 		})
 	}))
+	s.thin()
+	return err
+}
+
+// dropEvery is how many commits go by before mapped pages are given back.
+const dropEvery = 128
+
+// thin keeps the mapped part of the file small. That it fails is of no consequence.
+func (s *Store) thin() {
+	if s.commits++; s.commits%dropEvery == 0 {
+		_ = s.db.Load().View(dropMapped)
+	}
 }
 
 func putRows(tx *bolt.Tx, rows []row, seq uint64) error {

@@ -29,6 +29,7 @@ type Store struct {
 	readOnly  bool
 	recovered bool
 	gap       time.Duration
+	commits   int // of this process; commitLoop's own
 
 	mu     sync.Mutex
 	seq    uint64 // last sequence number given out
@@ -110,10 +111,17 @@ func (s *Store) eachRow(fn func(op *Operation, key [8]byte, value []byte) error)
 			if err := fn(&op, key, v); err != nil {
 				return err
 			}
+			if expect%dropRows == 0 {
+				_ = dropMapped(tx) // a pass that holds more memory is no failure
+			}
 		}
+		_ = dropMapped(tx)
 		return nil
 	})
 }
+
+// dropRows is how many rows a pass reads before it gives mapped pages back.
+const dropRows = 1 << 16
 
 // panicked carries a panic of a callback past guard.
 type panicked struct{ value any }

@@ -12,6 +12,10 @@ import (
 
 // Main runs one command line and returns the exit status.
 func Main(env Env) int {
+	// Calls wait for the network, so memory is dearer here than cycles.
+	if env.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	ctx, stop := signals(env)
 	defer stop()
 	root := newRoot(env)
