@@ -27,6 +27,7 @@ type scheduler struct {
 	ready   queue.Ready[*job]
 	delayed queue.Delayed[*job]
 	outputs outputStats
+	ratios  ratios
 
 	wire    int // granted, not yet answered
 	storing int // answered or refused, not yet durable
@@ -121,7 +122,12 @@ func noOutput(api string) bool { return api == "/embeddings" || api == "/moderat
 // The larger of the two is safe for both until the answer's usage is known.
 func (s *scheduler) chargeOf(j *job, output int64) limit.Cost {
 	byChars := int64(j.tokens.Chars+3)/4 + 1
-	return s.accounting.Charge(max(int64(j.tokens.Prompt), byChars), output)
+	return s.accounting.Charge(max(s.prompt(j), byChars), output)
+}
+
+// prompt is what the job's prompt is likely to be billed.
+func (s *scheduler) prompt(j *job) int64 {
+	return s.ratios.correct(j.rec.Model, int64(j.tokens.Prompt))
 }
 
 // usedBy is what an answered call turns out to charge. The output stays as it
@@ -285,7 +291,10 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	s.money.settle(j, resp.Usage)
 	c := &s.count
 	if resp.Usage.Known {
-		s.outputs.add(resp.Usage.Output)
+		if !noOutput(j.rec.API) {
+			s.outputs.add(resp.Usage.Output)
+		}
+		s.ratios.add(j.rec.Model, int64(j.tokens.Prompt), resp.Usage.Input)
 		c.TokensUsed += resp.Usage.Input + resp.Usage.Output
 		c.Used.Input += resp.Usage.Input
 		c.Used.Output += resp.Usage.Output
