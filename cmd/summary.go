@@ -56,6 +56,9 @@ func printSummary(w io.Writer, s *runner.Summary) {
 		row("errors", "%s", s.Files.Errors)
 	}
 	t.Flush()
+	if s.Stop != nil && s.Stop.Kind == runner.StopFatal {
+		return // its error is told after this
+	}
 	if s.Stop != nil {
 		fmt.Fprintf(w, "llmbatch: stopped: %s\n", clean(firstLine(s.Stop.Reason)))
 		if !s.Stop.Until.IsZero() {
