@@ -41,7 +41,12 @@ type desk struct {
 // bubble runs a test in virtual time, with a desk of its own.
 func bubble(t *testing.T, c fake.Config, test func(d *desk)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newDesk(t, t.TempDir(), c)) })
+	synctest.Test(t, func(t *testing.T) {
+		// Bubbles begin in 2000, when Unix times in milliseconds were shorter than
+		// any that a server sends today.
+		time.Sleep(26 * 365 * 24 * time.Hour)
+		test(newDesk(t, t.TempDir(), c))
+	})
 }
 
 func newDesk(t *testing.T, dir string, c fake.Config) *desk {

@@ -111,7 +111,27 @@ func (s *scheduler) charge(j *job) {
 	if noOutput(j.rec.API) {
 		j.reserved = 0
 	}
-	j.cost = s.chargeOf(j, j.reserved)
+	j.cost = s.cut(s.chargeOf(j, j.reserved))
+}
+
+// cut makes a charge fit the limits that the user gave. Push has refused what
+// can never fit, so what is too large here is so by what was learned, and
+// would otherwise wait for ever.
+func (s *scheduler) cut(c limit.Cost) limit.Cost {
+	for {
+		name, n, never := s.limiter.Never(c)
+		switch {
+		case !never:
+			return c
+		case name == "itpm":
+			c.Tokens = n
+		case name == "otpm":
+			c.Output = n
+		default:
+			c.Output = max(0, min(c.Output, n-c.Tokens))
+			c.Tokens = min(c.Tokens, n)
+		}
+	}
 }
 
 // noOutput says that an API's answers have no output tokens to reserve.
@@ -137,7 +157,7 @@ func (s *scheduler) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
 	if !u.Known || s.accounting == limit.Max {
 		return limit.Cost{}, false
 	}
-	return s.accounting.Charge(u.Input, max(j.reserved, u.Output)), true
+	return s.cut(s.accounting.Charge(u.Input, max(j.reserved, u.Output))), true
 }
 
 // wants says whether the queue should be fed.
