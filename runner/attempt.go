@@ -38,6 +38,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	if err != nil {
 		perr := asProviderError(err)
 		mine.StatusCode, mine.Class, mine.RequestID, mine.Sent = perr.StatusCode, perr.Kind.String(), perr.RequestID, perr.Sent
+		j.op.RequestID = perr.RequestID
 		if perr.Unknown() {
 			mine.Class = classUnknown
 		}
