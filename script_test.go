@@ -109,10 +109,11 @@ func checkFields(raw []byte, conditions []string) error {
 		var value any = object
 		for key := range strings.SplitSeq(parts[1], ".") {
 			inner, _ := value.(map[string]any)
-			found := false
-			if value, found = inner[key]; !found {
+			found, ok := inner[key]
+			if !ok {
 				return fmt.Errorf("no field %s in %s", parts[1], raw)
 			}
+			value = found
 		}
 		if !holds(fmt.Sprint(value), parts[2], parts[3]) {
 			return fmt.Errorf("got %s=%v, want %s; all: %s", parts[1], value, c, bytes.TrimSpace(raw))

@@ -12,7 +12,6 @@ import (
 
 // story is a case of several steps against one mock; the first fault ends it.
 type story struct {
-	ctx   context.Context
 	bench *bench
 	point string
 	dir   string
@@ -23,7 +22,7 @@ type story struct {
 
 // tell runs one story in a folder with an input of n lines.
 func (b *bench) tell(ctx context.Context, point, name string, n int, flags []string, steps func(*story)) {
-	s := &story{ctx: ctx, bench: b, point: point}
+	s := &story{bench: b, point: point}
 	if s.dir, s.err = b.folder(name); s.err == nil {
 		s.ids, s.err = write(s.dir, same(n, 10), 40)
 	}
@@ -40,11 +39,11 @@ func (b *bench) tell(ctx context.Context, point, name string, n int, flags []str
 }
 
 // run runs llmbatch against the mock and wants an exit status.
-func (s *story) run(status int, args ...string) *process {
+func (s *story) run(ctx context.Context, status int, args ...string) *process {
 	if s.err != nil {
 		return nil
 	}
-	p, err := s.bench.run(s.ctx, s.dir, append([]string{"run", "x.jsonl", "--base-url", s.mock.url(), "--json"}, args...)...)
+	p, err := s.bench.run(ctx, s.dir, append([]string{"run", "x.jsonl", "--base-url", s.mock.url(), "--json"}, args...)...)
 	if err == nil && p.wait() != status {
 		err = fmt.Errorf("%v: exit status %d, want %d: %s", args, p.wait(), status, p.tail())
 	}
@@ -53,11 +52,11 @@ func (s *story) run(status int, args ...string) *process {
 }
 
 // asked wants the mock to have seen so many calls in all, none billed twice.
-func (s *story) asked(name string, want int) {
+func (s *story) asked(ctx context.Context, name string, want int) {
 	if s.err != nil {
 		return
 	}
-	l, err := s.mock.stats(s.ctx)
+	l, err := s.mock.stats(ctx)
 	if err != nil {
 		s.err = err
 		return
@@ -113,25 +112,25 @@ func finished(ctx context.Context, b *bench) {
 	const n = 200
 	b.tell(ctx, "5", "finished", n, nil, func(s *story) {
 		s.change("x.jsonl", func(raw []byte) []byte { return bytes.ReplaceAll(raw, []byte(`"model":"gpt-4o-mini",`), nil) })
-		s.run(0, "--model", "gpt-4o-mini")
+		s.run(ctx, 0, "--model", "gpt-4o-mini")
 		before := s.output(nil)
-		s.run(0, "--model", "gpt-4o-mini")
+		s.run(ctx, 0, "--model", "gpt-4o-mini")
 		s.output(before)
-		s.asked("finished, run again: nothing sent, output as it was", n)
-		s.run(2, "--model", "gpt-4o")
+		s.asked(ctx, "finished, run again: nothing sent, output as it was", n)
+		s.run(ctx, 2, "--model", "gpt-4o")
 		s.output(before)
-		s.asked("finished, another model: exit 2, nothing sent", n)
+		s.asked(ctx, "finished, another model: exit 2, nothing sent", n)
 		s.change("x.jsonl", func(raw []byte) []byte { return bytes.Replace(raw, []byte("Case 0000007"), []byte("Fall 0000007"), 1) })
-		s.run(0, "--model", "gpt-4o-mini")
+		s.run(ctx, 0, "--model", "gpt-4o-mini")
 		s.whole()
-		s.asked("one line edited: one call, one line each", n+1)
+		s.asked(ctx, "one line edited: one call, one line each", n+1)
 	})
 	b.tell(ctx, "5", "limited", n, nil, func(s *story) {
-		s.run(0, "--limit", "20")
-		s.asked("--limit 20", 20)
-		s.run(0)
+		s.run(ctx, 0, "--limit", "20")
+		s.asked(ctx, "--limit 20", 20)
+		s.run(ctx, 0)
 		s.whole()
-		s.asked("--limit 20, then the whole: no call twice", n)
+		s.asked(ctx, "--limit 20, then the whole: no call twice", n)
 	})
 	const db = "x.llmbatch.db"
 	damages := []struct {
@@ -159,9 +158,9 @@ func finished(ctx context.Context, b *bench) {
 	}
 	for _, d := range damages {
 		b.tell(ctx, "5", d.name, n, nil, func(s *story) {
-			s.run(0)
+			s.run(ctx, 0)
 			d.do(s)
-			s.run(0)
+			s.run(ctx, 0)
 			s.whole()
 			if s.err != nil {
 				return
@@ -197,7 +196,7 @@ func badInput(ctx context.Context, b *bench) {
 		all = append(all, f.line)
 		b.tell(ctx, "6", f.name, 1, nil, func(s *story) {
 			s.change("x.jsonl", func([]byte) []byte { return []byte(good + "\n\n" + f.line + "\n") })
-			s.listed(f.name, 3)
+			s.listed(ctx, f.name, 3)
 		})
 	}
 	b.tell(ctx, "6", "all of them in one file", 1, nil, func(s *story) {
@@ -206,13 +205,13 @@ func badInput(ctx context.Context, b *bench) {
 		for i := range lines {
 			lines[i] = i + 2
 		}
-		s.listed("all of them in one file", lines...)
+		s.listed(ctx, "all of them in one file", lines...)
 	})
 }
 
 // listed wants exit 2, the numbers of these lines, and no call.
-func (s *story) listed(name string, lines ...int) {
-	p := s.run(2)
+func (s *story) listed(ctx context.Context, name string, lines ...int) {
+	p := s.run(ctx, 2)
 	if s.err != nil {
 		return
 	}
@@ -222,5 +221,5 @@ func (s *story) listed(name string, lines ...int) {
 			return
 		}
 	}
-	s.asked(name+": exit 2, listed, nothing sent", 0)
+	s.asked(ctx, name+": exit 2, listed, nothing sent", 0)
 }

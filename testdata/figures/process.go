@@ -38,7 +38,6 @@ type process struct {
 	out    bytes.Buffer
 	errs   bytes.Buffer
 	start  time.Time
-	end    time.Time
 	exited chan struct{}
 }
 
@@ -56,7 +55,6 @@ func (b *bench) spawn(ctx context.Context, dir string, prefix []string, args ...
 	go func() {
 		// The status is read from ProcessState by whoever waits.
 		_ = p.cmd.Wait()
-		p.end = time.Now()
 		close(p.exited)
 	}()
 	return p, nil
@@ -86,8 +84,6 @@ func (p *process) running() bool {
 		return true
 	}
 }
-
-func (p *process) seconds() float64 { return p.end.Sub(p.start).Seconds() }
 
 // peakMiB is the largest resident set that the kernel saw.
 func (p *process) peakMiB() float64 {

@@ -27,19 +27,19 @@ func stops(ctx context.Context, b *bench) {
 	}
 	for _, c := range cases {
 		b.tell(ctx, "7", c.name, n, c.mock, func(s *story) {
-			s.stopped(c.name, s.run(c.status, c.run...), c.says)
+			s.stopped(ctx, c.name, s.run(ctx, c.status, c.run...), c.says)
 		})
 	}
 	b.tell(ctx, "7", "server down", n, nil, func(s *story) {
 		s.mock.kill()
-		s.stopped("server down", s.run(4, "--max-outage", "3s"), []string{s.mock.addr})
+		s.stopped(ctx, "server down", s.run(ctx, 4, "--max-outage", "3s"), []string{s.mock.addr})
 	})
-	b.tell(ctx, "7", "disk full", 2000, nil, func(s *story) { s.diskFull() })
+	b.tell(ctx, "7", "disk full", 2000, nil, func(s *story) { s.diskFull(ctx) })
 }
 
 // stopped wants a message with a hint, and every operation completed or
 // pending.
-func (s *story) stopped(name string, p *process, says []string) {
+func (s *story) stopped(ctx context.Context, name string, p *process, says []string) {
 	if s.err != nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (s *story) stopped(name string, p *process, says []string) {
 	}
 	status := p.wait()
 	if status == 2 {
-		s.asked(name+": exit 2, said, nothing sent", 0)
+		s.asked(ctx, name+": exit 2, said, nothing sent", 0)
 		return
 	}
 	r, err := p.result()
@@ -67,7 +67,7 @@ func (s *story) stopped(name string, p *process, says []string) {
 
 // diskFull runs on a file system of 1 MiB, which the results outgrow, then on
 // one with room. It needs to be root to mount one.
-func (s *story) diskFull() {
+func (s *story) diskFull(ctx context.Context) {
 	small := s.dir + "/small"
 	if err := os.Mkdir(small, 0o700); err != nil {
 		s.err = err
@@ -79,7 +79,7 @@ func (s *story) diskFull() {
 	}
 	// The second unmount, after a fault in between, finds nothing: that is fine.
 	defer func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) }()
-	p := s.run(1, "--output", "small/x.results.jsonl")
+	p := s.run(ctx, 1, "--output", "small/x.results.jsonl")
 	if s.err != nil {
 		return
 	}
@@ -87,19 +87,19 @@ func (s *story) diskFull() {
 		s.err = fmt.Errorf("no word of the full disk or no hint: %s", p.tail())
 		return
 	}
-	full, err := s.mock.stats(s.ctx)
+	full, err := s.mock.stats(ctx)
 	if err != nil {
 		s.err = err
 		return
 	}
 	s.err = syscall.Mount("tmpfs", small, "tmpfs", syscall.MS_REMOUNT, "size=64m")
-	r := s.run(0, "--output", "small/x.results.jsonl")
+	r := s.run(ctx, 0, "--output", "small/x.results.jsonl")
 	if s.err != nil {
 		return
 	}
 	last, err := r.result()
 	lines, readErr := readLines(small + "/x.results.jsonl")
-	l, statsErr := s.mock.stats(s.ctx)
+	l, statsErr := s.mock.stats(ctx)
 	if s.err = errors.Join(err, readErr, statsErr); s.err != nil {
 		return
 	}
