@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/llmbatch/llmbatch/runner/input"
@@ -40,9 +39,6 @@ type InputError struct{ Report *input.Report }
 func (e *InputError) Error() string {
 	return fmt.Sprintf("%d invalid lines in the input", e.Report.Invalid)
 }
-
-// errStopped ends feeding when the dispatcher has ended.
-var errStopped = errors.New("stopped")
 
 func usage(hint, format string, args ...any) error {
 	return &Error{Fault: FaultUsage, Msg: fmt.Sprintf(format, args...), Hint: hint}

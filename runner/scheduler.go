@@ -230,8 +230,10 @@ func (s *scheduler) pick(now time.Time) *job {
 			s.wait = limit.Wait{Until: now.Add(time.Hour), Reason: "cost bound"} // until a call settles
 			return nil
 		}
-		s.stop = &Stop{Kind: StopBound, Reason: "the next call could pass the cost bound of " + s.money.limit.String() + "; spent so far: " + s.money.spent.String(),
-			Hint: "raise --max-cost, then run the same command again"}
+		s.stop = &Stop{
+			Kind: StopBound, Reason: "the next call could pass the cost bound of " + s.money.limit.String() + "; spent so far: " + s.money.spent.String(),
+			Hint: "raise --max-cost, then run the same command again",
+		}
 		return nil
 	}
 	t, wait := s.limiter.Reserve(now, j.cost)

@@ -67,8 +67,10 @@ func (v *variant) demand() []Share {
 	n, w := float64(len(v.ops)), float64(v.charged())
 	lim := &v.limits
 	all := []Share{
-		{"rpm", lim.RPM.N, 60 * n}, {"tpm", max(lim.TPM.N, lim.ITPM.N), 60 * w},
-		{"rpd", lim.RPD.N, 86400 * n}, {"tpd", lim.TPD.N, 86400 * w},
+		{"rpm", lim.RPM.N, 60 * n},
+		{"tpm", max(lim.TPM.N, lim.ITPM.N), 60 * w},
+		{"rpd", lim.RPD.N, 86400 * n},
+		{"tpd", lim.TPD.N, 86400 * w},
 		{"concurrency", int64(lim.Concurrency), n * v.assume.Latency.Seconds()},
 	}
 	kept := all[:0]
