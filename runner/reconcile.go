@@ -64,6 +64,9 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 	}
 	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	whole, end := prefix(known)
+	if whole > 0 && !b.stands(path, known[whole-1]) {
+		whole, end = 0, 0 // lines came or went before it
+	}
 	if whole == len(known) && end == w.Size() {
 		return nil
 	}
@@ -71,12 +74,9 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 		return usage("put the file back, or start over with --restart (which pays for every call again)",
 			"output %s is gone or empty, but the checkpoint knows %d finished operations", path, len(known))
 	}
-	// What the rows cover from the file's start without a gap is theirs, if it
-	// is there at all: a shorter file has to be gone through from its start.
-	f := &fileFix{book: b, final: final, known: known, seen: make([]bool, len(known))}
-	if end > w.Size() {
-		whole, end = 0, 0
-	}
+	// What the rows cover from the file's start without a gap is theirs, as the
+	// last line of it shows.
+	f := &fileFix{book: b, final: final, known: known, seen: make([]bool, len(known)), fresh: map[string]*checkpoint.Operation{}}
 	for i := range whole {
 		f.seen[i] = true
 	}
@@ -89,6 +89,12 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 	}
 	f.tell(c, path)
 	return nil
+}
+
+// stands says whether a row's line is where the row says.
+func (b *book) stands(path string, s span) bool {
+	op, line, err := b.finishedLine(path, s.seq)
+	return err == nil && line.LLM.Op == op.ID
 }
 
 // prefix counts the spans, in order, that follow one another from a file's
@@ -110,6 +116,7 @@ type fileFix struct {
 	next  int // first known span not before the line that is read
 
 	batch                   []*checkpoint.Operation
+	fresh                   map[string]*checkpoint.Operation // those of batch, by ID
 	adopted, moved, garbage int
 	lost                    int
 	firstGarbage            int
@@ -141,39 +148,46 @@ func (f *fileFix) line(s result.Scanned) error {
 // at the end of the run.
 func (f *fileFix) adopt(s result.Scanned) error {
 	m := &s.Line.LLM
-	op := &checkpoint.Operation{}
-	if seq := f.seqOf(m.Op); seq != 0 {
-		have, err := f.get(seq)
-		if err != nil {
-			return err
+	op := f.fresh[m.Op]
+	if op == nil {
+		op = &checkpoint.Operation{ID: m.Op}
+		if seq := f.seqOf(m.Op); seq != 0 {
+			have, err := f.get(seq)
+			if err != nil || !f.claims(have, m.Key) {
+				return err
+			}
+			op = have
 		}
-		finished := have.Status == checkpoint.Completed || have.Status == checkpoint.DeadLetter
-		if finished && (have.Status != f.final || f.spanSeen(have)) || have.Key != m.Key {
-			return nil
-		}
-		if finished {
+		if isFinal(op.Status) {
 			f.moved++
 		} else {
 			f.adopted++
 		}
-		op = have
-	} else {
-		f.adopted++
+		f.batch = append(f.batch, op)
+		f.fresh[m.Op] = op
 	}
 	fromLine(op, s.Line)
 	op.Status, op.Offset, op.Length = f.final, s.Offset, s.Length
-	f.batch = append(f.batch, op)
 	if len(f.batch) >= 10000 {
 		return f.flush()
 	}
 	return nil
 }
 
-// spanSeen says that the row's own line was found where the row says, so
-// that this other line is an older one.
-func (f *fileFix) spanSeen(op *checkpoint.Operation) bool {
-	i, ok := slices.BinarySearchFunc(f.known, op.Offset, func(s span, at int64) int { return cmp.Compare(s.offset, at) })
-	return ok && f.known[i].seq == op.Seq && f.seen[i]
+// claims says that a line with this key, which no row points to, is the row's.
+// Of two lines that one pass adopts for an operation the later is the newer.
+func (f *fileFix) claims(op *checkpoint.Operation, key string) bool {
+	if !isFinal(op.Status) {
+		return op.Key == key
+	}
+	if op.Status != f.final {
+		return false
+	}
+	i, found := slices.BinarySearchFunc(f.known, op.Offset, func(s span, at int64) int { return cmp.Compare(s.offset, at) })
+	if !found || f.known[i].seq != op.Seq {
+		return true
+	}
+	return !f.seen[i] && op.Key == key
 }
 
 func (f *fileFix) flush() error {
@@ -187,6 +201,7 @@ func (f *fileFix) flush() error {
 		f.attach(op.ID, op.Seq)
 	}
 	f.batch = f.batch[:0]
+	clear(f.fresh)
 	return nil
 }
 
@@ -207,8 +222,10 @@ func (f *fileFix) finish() error {
 		}
 		if op.Status == f.final && op.Offset == s.offset && op.Length == s.length {
 			f.lost++
-			op.Status, op.Offset, op.Length = checkpoint.Delayed, 0, 0
-			f.batch = append(f.batch, op)
+			f.batch = append(f.batch, &checkpoint.Operation{
+				Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Digest: op.Digest, Sum: op.Sum, Line: op.Line, Key: op.Key,
+				Incarnation: op.Incarnation, Attempts: op.Attempts, Created: op.Created,
+			})
 		}
 	}
 	return f.flush()

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/result"
@@ -44,31 +45,51 @@ func (t *twins) wait(d *dispatcher, j *job) bool {
 		d.sched.waiting++
 		return true
 	}
-	d.store(j, func() { d.copyOf(j, first.seq) })
+	t.copy(d, j, first.seq)
 	return true
 }
 
-// finished gives a finished operation's result to those that wait for it. A
-// job that was left pending leaves its twins pending too.
+// copy gives a job the result of a finished row.
+func (t *twins) copy(d *dispatcher, j *job, seq uint64) {
+	d.sched.count.Suppressed++
+	d.store(j, func() { d.copyOf(j, seq) })
+}
+
+// finished gives a finished operation's result to those that wait for it. If
+// there is none, since its outcome is unknown and held, they go themselves; at
+// a stop they stay pending.
 func (t *twins) finished(d *dispatcher, j *job, v verdict) {
 	if t == nil || j.op.CopyOf != "" || v.again || t.of[j.op.Digest] == nil {
 		return
 	}
 	first := t.of[j.op.Digest]
-	d.sched.waiting -= len(first.waiting)
+	waiting := first.waiting
+	first.waiting = nil
+	d.sched.waiting -= len(waiting)
 	if isFinal(v.status) {
 		first.seq = j.op.Seq
-		for _, w := range first.waiting {
-			d.sched.count.Suppressed++
-			d.store(w, func() { d.copyOf(w, first.seq) })
+		for _, w := range waiting {
+			t.copy(d, w, first.seq)
 		}
+		return
 	}
-	first.waiting = nil
+	delete(t.of, j.op.Digest)
+	if d.sched.stop != nil {
+		return
+	}
+	now := time.Now()
+	for _, w := range waiting {
+		d.enter(now, w)
+	}
 }
 
 // copyOf finishes a job with the line of its twin, at no usage.
 func (r *run) copyOf(j *job, seq uint64) {
-	op, line, err := r.finishedLine(seq)
+	path := r.Paths.Output
+	if op, err := r.book.get(seq); err == nil && op.Status == checkpoint.DeadLetter {
+		path = r.Paths.Errors
+	}
+	op, line, err := r.book.finishedLine(path, seq)
 	if err != nil {
 		r.fatal(j, fmt.Errorf("copy the result of operation %s: %w", j.op.ID, err))
 		return
@@ -79,15 +100,11 @@ func (r *run) copyOf(j *job, seq uint64) {
 	r.finish(j, op.Status, mine)
 }
 
-// finishedLine reads a finished operation's line back.
-func (r *run) finishedLine(seq uint64) (*checkpoint.Operation, *result.Line, error) {
-	op, err := r.book.get(seq)
+// finishedLine reads a finished operation's line back from its file.
+func (b *book) finishedLine(path string, seq uint64) (*checkpoint.Operation, *result.Line, error) {
+	op, err := b.get(seq)
 	if err != nil {
 		return nil, nil, err
-	}
-	path := r.Paths.Output
-	if op.Status == checkpoint.DeadLetter {
-		path = r.Paths.Errors
 	}
 	f, err := os.Open(path)
 	if err != nil {
