@@ -23,14 +23,14 @@ var layers = map[string][]string{
 	".": {"cmd"},
 	"cmd": {
 		"checkpoint", "estimate", "runner", "runner/input", "runner/limit", "runner/metrics",
-		"runner/provider", "runner/provider/fake", "runner/result", "runner/route",
+		"runner/money", "runner/provider", "runner/provider/fake", "runner/result", "runner/route",
 	},
 	"runner": {
-		"checkpoint", "estimate", "runner/input", "runner/limit", "runner/provider", "runner/provider/anthropic",
+		"checkpoint", "estimate", "runner/input", "runner/limit", "runner/money", "runner/provider", "runner/provider/anthropic",
 		"runner/provider/gemini", "runner/provider/openai", "runner/queue", "runner/result", "runner/retry", "runner/route",
 	},
 	"runner/metrics":               {"runner", "runner/provider"},
-	"runner/route":                 {"runner/limit", "runner/provider", "runner/retry"},
+	"runner/route":                 {"runner/limit", "runner/money", "runner/provider", "runner/retry"},
 	"runner/retry":                 {"runner/provider"},
 	"runner/provider/anthropic":    {"runner/provider"},
 	"runner/provider/fake":         {"runner/provider"},
@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"estimate":                     {},
 	"runner/input":                 {},
 	"runner/limit":                 {},
+	"runner/money":                 {},
 	"runner/provider":              {},
 	"runner/queue":                 {},
 	"runner/result":                {},
@@ -54,6 +55,7 @@ var owners = map[string]string{
 	"github.com/pkoukk/tiktoken-go-loader": "estimate",
 	"github.com/spf13/cobra":               "cmd",
 	"github.com/schollz/progressbar/v3":    "cmd",
+	"go.yaml.in/yaml/v3":                   "runner/route",
 }
 
 // processOnly is what belongs to main and cmd alone: the rest is given its streams

@@ -16,6 +16,7 @@ import (
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/money"
 )
 
 // runOptions are the flags of run that belong to no group of their own.
@@ -237,10 +238,10 @@ func (o *runOptions) money(cfg *runner.Config) (err error) {
 	}
 	if o.priceIn != "" {
 		cfg.Price.Known = true
-		if cfg.Price.Input, err = runner.ParsePrice(o.priceIn); err != nil {
+		if cfg.Price.Input, err = money.ParsePrice(o.priceIn); err != nil {
 			return usagef("", "--price-input: %s", err)
 		}
-		if cfg.Price.Output, err = runner.ParsePrice(o.priceOut); err != nil {
+		if cfg.Price.Output, err = money.ParsePrice(o.priceOut); err != nil {
 			return usagef("", "--price-output: %s", err)
 		}
 	}
@@ -250,7 +251,7 @@ func (o *runOptions) money(cfg *runner.Config) (err error) {
 	if !cfg.Price.Known {
 		return usagef("give --price-input and --price-output, per million tokens", "--max-cost needs the prices of the model")
 	}
-	if cfg.MaxCost, err = runner.ParseMoney(o.maxCost); err != nil || cfg.MaxCost == 0 {
+	if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {
 		return usagef("", "--max-cost %q: want an amount above 0", o.maxCost)
 	}
 	return nil

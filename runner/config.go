@@ -7,6 +7,7 @@ import (
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
@@ -38,8 +39,8 @@ type Config struct {
 	SkipInvalid bool
 	RetryFailed []string // classes of dead letters to put back; "all" = each
 	Changed     OnChanged
-	MaxCost     Money         // 0 = no bound
-	Price       Price         // per million tokens; zero = unknown
+	MaxCost     money.Amount  // 0 = no bound
+	Price       money.Price   // per million tokens; zero = unknown
 	Deadline    time.Duration // stop sending after so long; 0 = never
 	Grace       time.Duration // for calls in flight at the first signal
 

@@ -10,6 +10,7 @@ import (
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/queue"
 	"github.com/llmbatch/llmbatch/runner/retry"
@@ -29,7 +30,7 @@ type job struct {
 	reserved int64 // output tokens in cost and in the cost bound
 	ticket   limit.Ticket
 	state    retry.State
-	dear     Money // what it can cost, while it is on the wire
+	dear     money.Amount // what it can cost, while it is on the wire
 	granted  time.Time
 	onWire   bool
 }

@@ -1,17 +1,20 @@
 package runner
 
-import "github.com/llmbatch/llmbatch/runner/provider"
+import (
+	"github.com/llmbatch/llmbatch/runner/money"
+	"github.com/llmbatch/llmbatch/runner/provider"
+)
 
 // purse keeps the cost within its bound: what is spent, and what the calls in
 // flight could still cost. The zero value has no bound.
 type purse struct {
-	price       Price
-	limit       Money // 0 = none
-	spent, open Money
+	price       money.Price
+	limit       money.Amount // 0 = none
+	spent, open money.Amount
 }
 
 // most is what a job can cost: its prompt and the whole reserved output.
-func (p *purse) most(j *job) Money { return p.price.Cost(int64(j.tokens.Prompt), j.reserved) }
+func (p *purse) most(j *job) money.Amount { return p.price.Cost(int64(j.tokens.Prompt), j.reserved) }
 
 // affords says that a call can be made without passing the bound, whatever
 // the calls in flight turn out to cost.
