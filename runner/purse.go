@@ -13,8 +13,11 @@ type purse struct {
 	spent, open money.Amount
 }
 
-// most is what a job can cost: its prompt and the whole reserved output.
-func (p *purse) most(j *job) money.Amount { return p.price.Cost(int64(j.tokens.Prompt), j.reserved) }
+// most is what a job can cost: its prompt and the whole output that its cap
+// allows, however little of it is reserved; without a cap, what is reserved.
+func (p *purse) most(j *job) money.Amount {
+	return p.price.Cost(int64(j.tokens.Prompt), max(j.reserved, int64(j.tokens.MaxOutput)))
+}
 
 // affords says that a call can be made without passing the bound, whatever
 // the calls in flight turn out to cost.

@@ -1,0 +1,261 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/money"
+	"github.com/llmbatch/llmbatch/runner/provider/fake"
+)
+
+// wantStop checks what ended a run, and that it says how to go on.
+func (d *desk) wantStop(s *Summary, kind StopKind, class string) {
+	d.Helper()
+	switch {
+	case s.Stop == nil:
+		d.Fatalf("the run did not stop: %+v", s)
+	case s.Stop.Kind != kind || s.Stop.Class != class || s.Stop.Reason == "" || s.Stop.Hint == "":
+		d.Errorf("got stop %+v, want kind %d, class %q, a reason and a hint", s.Stop, kind, class)
+	}
+}
+
+func TestSpentQuotaStopsAtTheFirstCall(t *testing.T) {
+	for _, marker := range []string{"quota", "auth", "model"} {
+		t.Run(marker, func(t *testing.T) {
+			bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
+				lines := prompts(50)
+				lines[0] = ask("p0", "[[fault:"+marker+"x1]]")
+				d.input(lines...)
+				s := d.run(func(c *Config) { c.Limits.Concurrency = 1 })
+				class := map[string]string{"quota": "quota_exhausted", "auth": "auth", "model": "model_not_found"}[marker]
+				d.wantStop(s, StopProvider, class)
+				if s.Calls != 1 || s.Pending != 50 || s.Failed != 0 || s.Unknown != 0 {
+					d.Errorf("got %d calls, %d pending, %d failed, %d unknown; want 1, 50, 0, 0", s.Calls, s.Pending, s.Failed, s.Unknown)
+				}
+				d.run()
+				d.whole(ids(50)...)
+			})
+		})
+	}
+}
+
+func TestSpentQuotaInTheMiddleKeepsWhatIsInFlight(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second, QuotaAfter: 40}, func(d *desk) {
+		d.input(prompts(200)...)
+		s := d.run()
+		d.wantStop(s, StopProvider, "quota_exhausted")
+		st := d.server.Stats()
+		if s.Completed != st.Billed || s.Completed < 40 || s.Completed+s.Pending != 200 {
+			d.Errorf("got %d completed, %d pending, %d billed; want what was billed completed and the rest pending", s.Completed, s.Pending, st.Billed)
+		}
+		if refused := st.Refused["quota"]; refused > int64(st.MaxInFlight) {
+			d.Errorf("%d calls were refused for the quota, more than were in flight at a time", refused)
+		}
+	})
+}
+
+func TestDailyLimitStopsWithTheTimeToComeBack(t *testing.T) {
+	bubble(t, fake.Config{RPD: 10, Latency: time.Second}, func(d *desk) {
+		d.input(prompts(25)...)
+		s := d.run()
+		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		d.wantStop(s, StopBound, s.Stop.Class)
+		if s.Completed != 10 || s.Pending != 15 || s.Failed != 0 {
+			d.Errorf("got %d completed, %d pending, %d failed; want 10, 15, 0", s.Completed, s.Pending, s.Failed)
+		}
+		if off := s.Stop.Until.Sub(midnight); off < -time.Second || off > 10*time.Minute {
+			d.Errorf("come back at %v, want about %v", s.Stop.Until, midnight)
+		}
+		time.Sleep(time.Until(s.Stop.Until))
+		if s = d.run(); s.Completed != 20 {
+			d.Errorf("the next day: got %d completed, want 20", s.Completed)
+		}
+		time.Sleep(time.Until(s.Stop.Until))
+		d.run()
+		d.whole(ids(25)...)
+	})
+}
+
+func TestDailyLimitOfTheUserHoldsAcrossRuns(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
+		d.input(prompts(25)...)
+		daily := func(c *Config) { c.Limits.RPD.N, c.Limits.RPD.Set = 10, true }
+		start := time.Now()
+		s := d.run(daily)
+		d.wantStop(s, StopBound, "")
+		if s.Completed != 10 || s.Stop.Until.Sub(start) < 24*time.Hour {
+			d.Errorf("got %d completed, come back after %v; want 10, a day", s.Completed, s.Stop.Until.Sub(start))
+		}
+		if s = d.run(daily); s.Calls != 0 || s.Stop == nil {
+			d.Errorf("at once again: got %d calls, stop %v; want 0 and a stop", s.Calls, s.Stop)
+		}
+		time.Sleep(time.Until(s.Stop.Until))
+		if s = d.run(daily); s.CompletedNow != 10 {
+			d.Errorf("a day later: got %d completed now, want 10", s.CompletedNow)
+		}
+	})
+}
+
+func TestOutageIsSatThrough(t *testing.T) {
+	for _, status := range []int{0, 503} {
+		bubble(t, fake.Config{Latency: time.Second, DownFrom: 30, DownUntil: 75, DownStatus: status}, func(d *desk) {
+			d.input(prompts(80)...)
+			s := d.run()
+			d.whole(ids(80)...)
+			if s.Failed != 0 || s.Stop != nil {
+				d.Errorf("status %d: got %d failed, stop %+v", status, s.Failed, s.Stop)
+			}
+		})
+	}
+}
+
+func TestOutageWithoutEndStops(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second, DownFrom: 21, DownStatus: 503}, func(d *desk) {
+		d.input(prompts(60)...)
+		start := time.Now()
+		s := d.run(func(c *Config) { c.Policy.MaxOutage = 10 * time.Minute })
+		d.wantStop(s, StopProvider, "overloaded")
+		if took := time.Since(start); took < 9*time.Minute || took > 20*time.Minute {
+			d.Errorf("it took %v, want about 10 minutes", took)
+		}
+		if s.Completed != 20 || s.Pending+s.Failed+s.Unknown != 40 || s.Failed > 8 {
+			d.Errorf("got %d completed, %d pending, %d failed, %d unknown; want 20 and the rest pending", s.Completed, s.Pending, s.Failed, s.Unknown)
+		}
+		if s.Calls > 400 {
+			d.Errorf("%d calls were made to a server that is down", s.Calls)
+		}
+		d.serve(fake.Config{})
+		d.run()
+		d.whole(ids(60)...)
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	bubble(t, fake.Config{Latency: 3 * time.Second}, func(d *desk) {
+		d.input(prompts(40)...)
+		start := time.Now()
+		s := d.run(func(c *Config) { c.Deadline, c.Limits.Concurrency = 10*time.Second, 2 })
+		d.wantStop(s, StopBound, "")
+		if took := time.Since(start); took < 10*time.Second || took > 14*time.Second {
+			d.Errorf("it took %v, want 10 s and what was in flight", took)
+		}
+		if s.Completed == 0 || s.Completed+s.Pending != 40 || s.Unknown != 0 {
+			d.Errorf("got %d completed, %d pending, %d unknown", s.Completed, s.Pending, s.Unknown)
+		}
+		if last := d.server.Stats().LastAdmitted.Sub(start); last > 10*time.Second+200*time.Millisecond {
+			d.Errorf("a call was sent %v after the start", last)
+		}
+	})
+}
+
+func TestMaxCostIsNeverPassed(t *testing.T) {
+	price := money.Price{Input: 1e6, Output: 2e6, Known: true} // 1 and 2 a million
+	for _, learned := range []bool{false, true} {
+		bubble(t, fake.Config{Latency: time.Second, Output: 8, Count: tokensOf}, func(d *desk) {
+			d.input(prompts(100)...)
+			most := price.Cost(1000, 0)
+			var spent money.Amount
+			for range 2 {
+				s := d.run(func(c *Config) { c.Price, c.MaxCost, c.Learned = price, most, learned })
+				d.wantStop(s, StopBound, "")
+				spent = 0
+				for _, op := range d.rows() {
+					spent += price.Cost(op.Usage.Input, op.Usage.Output)
+				}
+				if spent > most || spent < most*9/10 {
+					d.Errorf("spent %v, want at most %v and not much less", spent, most)
+				}
+				if s.Unknown != 0 || s.Failed != 0 {
+					d.Errorf("got %d unknown, %d failed", s.Unknown, s.Failed)
+				}
+			}
+			d.run(func(c *Config) { c.Price, c.MaxCost = price, 10*most })
+			d.whole(ids(100)...)
+		})
+	}
+}
+
+// After twenty short answers little is reserved for the long one; the bound
+// has to allow for the whole cap all the same.
+func TestMaxCostCountsTheCapWhateverWasLearned(t *testing.T) {
+	bubble(t, fake.Config{Output: 2000}, func(d *desk) {
+		d.input(append(prompts(40), `{"custom_id":"long","prompt":"at length","max_tokens":2000}`)...)
+		price := money.Price{Output: 1e6, Known: true}
+		most := price.Cost(0, 40*8+1500)
+		s := d.run(func(c *Config) { c.Price, c.MaxCost, c.Learned, c.Limits.Concurrency = price, most, true, 1 })
+		d.wantStop(s, StopBound, "")
+		if s.Completed != 40 || s.Pending != 1 {
+			d.Errorf("got %d completed, %d pending; want 40, 1", s.Completed, s.Pending)
+		}
+	})
+}
+
+var errSignal = errors.New("interrupt")
+
+func TestInterruptLetsCallsInFlightFinish(t *testing.T) {
+	bubble(t, fake.Config{Latency: 20 * time.Second}, func(d *desk) {
+		d.input(prompts(100)...)
+		ctx, stop := context.WithCancelCause(d.Context())
+		start := time.Now()
+		time.AfterFunc(25*time.Second, func() { stop(errSignal) })
+		s, err := Run(ctx, d.config())
+		if err != nil {
+			d.Fatal(err)
+		}
+		d.wantStop(s, StopInterrupted, "")
+		d.mustTell("calls in flight get up to 1m0s")
+		if !errors.Is(s.Stop.Err, errSignal) || s.Unknown != 0 || s.Completed == 0 || s.Completed+s.Pending != 100 {
+			d.Errorf("got cause %v, %d completed, %d pending, %d unknown", s.Stop.Err, s.Completed, s.Pending, s.Unknown)
+		}
+		if last := d.server.Stats().LastAdmitted.Sub(start); last > 25*time.Second {
+			d.Errorf("a call was sent %v after the start, and the signal came after 25s", last)
+		}
+		if took := time.Since(start); took > 46*time.Second {
+			d.Errorf("it took %v", took)
+		}
+		d.run()
+		d.whole(ids(100)...)
+		if st := d.server.Stats(); st.Billed != 100 {
+			d.Errorf("%d calls were billed, want 100", st.Billed)
+		}
+	})
+}
+
+func TestGraceOverLeavesUnknownOutcomes(t *testing.T) {
+	bubble(t, fake.Config{Latency: 20 * time.Second, HonourKeys: true}, func(d *desk) {
+		d.input(prompts(4)...)
+		ctx, stop := context.WithCancelCause(d.Context())
+		time.AfterFunc(5*time.Second, func() { stop(errSignal) })
+		s, err := Run(ctx, d.config(func(c *Config) { c.Grace = 10 * time.Second }))
+		if err != nil {
+			d.Fatal(err)
+		}
+		d.wantStop(s, StopInterrupted, "")
+		if s.Unknown != 4 || s.Completed != 0 || s.PossiblyTwice != 4 || len(s.UnknownOps) != 4 {
+			d.Errorf("got %d unknown, %d completed, %d possibly billed twice, named %q; want 4, 0, 4", s.Unknown, s.Completed, s.PossiblyTwice, s.UnknownOps)
+		}
+		before := d.rows()
+		for id, op := range before {
+			if op.Status != checkpoint.Unknown {
+				d.Errorf("%s is %v, want unknown", id, op.Status)
+			}
+		}
+		d.run()
+		d.wantSameKeys(before)
+		d.whole(ids(4)...)
+	})
+}
+
+// wantSameKeys checks that operations whose outcome was unknown were sent
+// again under the key of their first attempt.
+func (d *desk) wantSameKeys(before map[string]checkpoint.Operation) {
+	d.Helper()
+	for id, op := range d.rows() {
+		if was := before[id]; was.Status == checkpoint.Unknown && op.Key != was.Key {
+			d.Errorf("%s: sent again with key %s, was %s", id, op.Key, was.Key)
+		}
+	}
+}
