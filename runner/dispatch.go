@@ -179,6 +179,9 @@ func (d *dispatcher) take(c *chunk, ok bool) {
 
 // enter decides where a job that was just counted goes.
 func (d *dispatcher) enter(now time.Time, j *job) {
+	if j.op.Status == checkpoint.Unknown {
+		d.sched.unsettled--
+	}
 	if j.hold {
 		d.sched.count.Held++
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/retry"
 )
 
 // feedChunk is how many lines a worker takes at a time.
@@ -173,8 +174,12 @@ func (r *run) row(j *job) error {
 	}
 	op.Sum, op.Line = j.rec.Sum, j.rec.Line
 	op.Provider, op.Model = r.Profile.Name, j.rec.Model
-	if op.Status == checkpoint.Unknown && j.rec.Never {
-		j.hold = true
+	if op.Status == checkpoint.Unknown {
+		j.hold = j.rec.Never
+		// Also one that the run before had no time to wait for.
+		if ready := lastAttempt(&op).Add(retry.ReconcileDelay); op.NotBefore.Before(ready) {
+			op.NotBefore = ready
+		}
 	}
 	j.op = op
 	return nil

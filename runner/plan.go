@@ -34,6 +34,7 @@ type plan struct {
 	edited, putBack, removed  int
 	unknown                   []string // operation IDs whose last attempt's outcome is unknown
 	unknowns                  int
+	unsettled                 int                 // those of them that are to be sent again
 	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
 }
 
@@ -119,15 +120,11 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 		}
 		op.NotBefore = lastAttempt(op).Add(retry.ReconcileDelay)
 		p.noteUnknown(op.ID)
-		if c.Policy.HoldUnknown {
-			p.set(i, standHeld, &p.held, &p.skipped)
-		}
+		p.doubt(c, b.index, i)
 		return true, nil
 	case checkpoint.Unknown:
 		p.noteUnknown(op.ID)
-		if c.Policy.HoldUnknown {
-			p.set(i, standHeld, &p.held, &p.skipped)
-		}
+		p.doubt(c, b.index, i)
 	}
 	return false, nil
 }
@@ -161,6 +158,16 @@ func (p *plan) set(i int, s stand, count, skipped *int) {
 	}
 	p.stand[i] = s
 	*count++
+}
+
+// doubt gives an entry of unknown outcome its stand.
+func (p *plan) doubt(c *Config, ix *input.Index, i int) {
+	switch {
+	case c.Policy.HoldUnknown:
+		p.set(i, standHeld, &p.held, &p.skipped)
+	case p.stand[i] == standTodo && !ix.Entry(i).Invalid():
+		p.unsettled++
+	}
 }
 
 func (p *plan) noteUnknown(id string) {

@@ -32,11 +32,13 @@ type scheduler struct {
 	wire    int // granted, not yet answered
 	storing int // answered or refused, not yet durable
 	waiting int // for the result of an identical request
-	size    int // bytes of the bodies that wait in ready
-	wait    limit.Wait
-	paused  time.Time // until then the provider is taken to be down
-	stop    *Stop
-	count   counts
+	// Rows of unknown outcome that are to be sent again.
+	unsettled int
+	size      int // bytes of the bodies that wait in ready
+	wait      limit.Wait
+	paused    time.Time // until then the provider is taken to be down
+	stop      *Stop
+	count     counts
 }
 
 func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
@@ -44,7 +46,7 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 	s := &scheduler{
 		accounting: c.Accounting, learned: c.Learned, policy: c.Policy, rand: rand.New(rand.NewPCG(seed, seed>>32)),
 		money: purse{price: c.Price, limit: c.MaxCost, spent: c.Price.Cost(p.usage.Input, p.usage.Output)},
-		count: counts{Classes: map[string]*classCount{}},
+		count: counts{Classes: map[string]*classCount{}}, unsettled: p.unsettled,
 	}
 	// Charges are corrected here, so the limiter takes what it is told.
 	s.limiter = limit.New(limit.Config{Limits: c.Limits, Accounting: c.Accounting, Refund: true, Rand: s.rand}, now)
@@ -87,6 +89,9 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 		return &deadLetter{class: class, code: class, msg: fmt.Sprintf(
 			"the request reserves %d tokens, more than the whole limit %s %d: lower max_tokens, split the prompt or raise the limit",
 			sure.Tokens+sure.Output, name, n)}
+	}
+	if j.op.Status == checkpoint.Unknown {
+		s.unsettled++
 	}
 	if j.op.NotBefore.After(now) {
 		s.delayed.Push(j, j.op.NotBefore)
@@ -260,6 +265,9 @@ func (s *scheduler) tooLong(now time.Time) {
 }
 
 func (s *scheduler) grant(now time.Time, j *job) {
+	if j.op.Status == checkpoint.Unknown {
+		s.unsettled--
+	}
 	j.granted, j.onWire = now, true
 	s.wire++
 	s.money.reserve(j)

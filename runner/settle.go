@@ -105,7 +105,10 @@ func (s *scheduler) halt(d retry.Decision) {
 func (s *scheduler) stored(j *job, v verdict) {
 	s.storing--
 	switch {
-	case v.again && s.stop == nil:
+	case v.again:
+		if v.status == checkpoint.Unknown {
+			s.unsettled++
+		}
 		s.delayed.Push(j, v.notBefore)
 	case v.status == checkpoint.Completed:
 		s.count.Completed++

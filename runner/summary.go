@@ -92,6 +92,9 @@ func (r *run) summary() *Summary {
 		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop,
 		UncappedCalls: c.Uncapped, ReservedOutput: r.sched.outputs.p99(), LearnedOutput: r.sched.outputs.n >= 20,
 	}
+	if s.Stop != nil {
+		s.Unknown += int64(r.sched.unsettled)
+	}
 	s.Pending = s.Operations - s.Completed - s.Failed - s.Unknown - s.Skipped
 	s.UnknownOps = append(slices.Clone(p.unknown), c.Unknown...)
 	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]

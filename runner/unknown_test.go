@@ -1,0 +1,142 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/provider/fake"
+)
+
+func hold(c *Config) { c.Policy.HoldUnknown = true }
+
+// lossy makes n prompts of which each tenth loses its first answer.
+func lossy(n int) []string {
+	lines := prompts(n)
+	for i := 0; i < n; i += 10 {
+		lines[i] = ask(fmt.Sprintf("p%d", i), fmt.Sprintf("[[fault:lostx1]] number %d", i))
+	}
+	return lines
+}
+
+func TestLostAnswersAreAskedForAgainUnderTheirKey(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
+		d.input(lossy(30)...)
+		s := d.run()
+		d.whole(ids(30)...)
+		if s.PossiblyTwice != 3 || len(s.UnknownOps) != 3 || s.Retries != 3 {
+			d.Errorf("got %d possibly billed twice, named %q, %d retries; want 3", s.PossiblyTwice, s.UnknownOps, s.Retries)
+		}
+		st := d.server.Stats()
+		if st.Twice.Operations != 0 || st.TwiceBodies.Operations != 0 || st.Rekeyed != 0 {
+			d.Errorf("%d operations billed twice, %d under two keys; want none", st.TwiceBodies.Operations, st.Rekeyed)
+		}
+		gaps := map[string]time.Time{}
+		for _, e := range d.server.Log() {
+			if at, again := gaps[e.Key]; again && e.Time.Sub(at) < 5*time.Second {
+				d.Errorf("key %s was sent again after %v, want 5 s or more", e.Key, e.Time.Sub(at))
+			}
+			gaps[e.Key] = e.Time
+		}
+	})
+}
+
+func TestHeldUnknownOutcomes(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
+		d.input(lossy(30)...)
+		s := d.run(hold)
+		if s.Unknown != 3 || s.Completed != 27 || s.Stop != nil || s.PossiblyTwice != 3 {
+			d.Errorf("got %d unknown, %d completed, stop %v, %d possibly billed twice; want 3, 27, nil, 3", s.Unknown, s.Completed, s.Stop, s.PossiblyTwice)
+		}
+		calls := d.asked()
+		s = d.run(hold)
+		d.wantCalls(calls, 0)
+		if s.Unknown != 3 || s.Pending != 0 {
+			d.Errorf("again: got %d unknown, %d pending; want 3, 0", s.Unknown, s.Pending)
+		}
+		before := d.rows()
+		d.run()
+		d.wantCalls(calls, 3)
+		d.wantSameKeys(before)
+		d.whole(ids(30)...)
+		if st := d.server.Stats(); st.TwiceBodies.Operations != 0 {
+			d.Errorf("%d operations billed twice", st.TwiceBodies.Operations)
+		}
+	})
+}
+
+func TestNeverLinesAreNotSentTwice(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
+		d.input(
+			`{"custom_id":"once","prompt":"[[fault:lostx1]]","retry":"never"}`,
+			`{"custom_id":"tool","model":"small","input":"[[fault:lostx1]] search","tools":[{"type":"web_search"}]}`,
+			`{"custom_id":"refused","prompt":"[[fault:429x1]]","retry":"never"}`,
+			ask("free", "[[fault:lostx1]] other"),
+		)
+		s := d.run()
+		if s.Unknown != 2 || s.Completed != 2 {
+			d.Errorf("got %d unknown, %d completed; want 2, 2: a refused call was never worked on", s.Unknown, s.Completed)
+		}
+		calls := d.asked()
+		if s = d.run(); s.Unknown != 2 || s.Calls != 0 || s.Pending != 0 {
+			d.Errorf("rerun: got %d unknown, %d calls, %d pending; want 2, 0, 0", s.Unknown, s.Calls, s.Pending)
+		}
+		d.wantCalls(calls, 0)
+	})
+}
+
+func TestUnknownToTheEndIsADeadLetter(t *testing.T) {
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(ask("ok", "fine"), ask("gone", "[[fault:lost]]"))
+		s := d.run(func(c *Config) { c.Policy.MaxAttempts = 3 })
+		if s.Failed != 1 || s.Completed != 1 || s.PossiblyTwice != 3 {
+			d.Errorf("got %d failed, %d completed, %d possibly billed twice; want 1, 1, 3", s.Failed, s.Completed, s.PossiblyTwice)
+		}
+		d.wantClass("gone", "outcome_unknown")
+	})
+}
+
+// A rerun right after a stop waits until a lost call had its time to be
+// finished and found.
+func TestRerunWaitsBeforeItAsksAgain(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Minute, HonourKeys: true}, func(d *desk) {
+		d.input(prompts(2)...)
+		ctx, stop := context.WithCancelCause(d.Context())
+		time.AfterFunc(time.Second, func() { stop(errSignal) })
+		if _, err := Run(ctx, d.config(func(c *Config) { c.Grace = time.Second })); err != nil {
+			d.Fatal(err)
+		}
+		before := d.rows()
+		d.run()
+		log := d.server.Log()
+		for _, e := range log[2:] {
+			for id, op := range before {
+				if op.Key == e.Key && e.Time.Sub(op.Attempts[0].At) < 5*time.Second {
+					d.Errorf("%s was sent again after %v, want 5 s or more", id, e.Time.Sub(op.Attempts[0].At))
+				}
+			}
+		}
+		d.wantSameKeys(before)
+	})
+}
+
+func TestStopCountsOutcomesAsTheCheckpointDoes(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
+		lines := prompts(20)
+		lines[0] = ask("p0", "[[fault:lost]] number 0")
+		d.input(lines...)
+		s := d.run(func(c *Config) { c.Deadline, c.Limits.Concurrency = 4*time.Second, 1 })
+		d.wantStop(s, StopBound, "")
+		var unknown int64
+		for _, op := range d.rows() {
+			if op.Status == checkpoint.Unknown {
+				unknown++
+			}
+		}
+		if s.Unknown != unknown {
+			d.Errorf("the summary counts %d unknown, the checkpoint %d", s.Unknown, unknown)
+		}
+	})
+}
