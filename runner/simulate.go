@@ -43,8 +43,9 @@ func (v *variant) scheduler() *scheduler {
 	return newScheduler(&c, v.plan, v.started)
 }
 
-// charged is the sum of what the operations take from the token limit. With
-// learned reservations it is what they take once outputs are known.
+// charged is the sum of what the operations take from the token limit once
+// they are answered: with what their prompts are billed and, if reservations
+// are learned, with their outputs.
 func (v *variant) charged() int64 {
 	if v.tokens > 0 {
 		return v.tokens
@@ -54,7 +55,11 @@ func (v *variant) charged() int64 {
 		j := v.job(&v.ops[i])
 		s.charge(j)
 		if out := v.expected(&v.ops[i]); v.learned && out < j.reserved {
+			j.reserved = out
 			j.cost = s.chargeOf(j, out)
+		}
+		if used, known := s.usedBy(j, v.usage(j)); known {
+			j.cost = used
 		}
 		v.tokens += j.cost.Tokens + j.cost.Output
 	}
@@ -171,17 +176,21 @@ func (v *variant) makespan() time.Duration {
 
 // land is the answer of a simulated call.
 func (v *variant) land(s *scheduler, l landing) {
-	out := int64(l.job.tokens.MaxOutput)
+	s.answered(l.at, l.job, &provider.Response{
+		Usage: v.usage(l.job), Rate: provider.NoRate(), SentAt: l.at.Add(-v.assume.Latency), Done: l.at,
+	})
+	s.stored(l.job, verdict{status: checkpoint.Completed})
+}
+
+// usage is what a simulated answer says.
+func (v *variant) usage(j *job) provider.Usage {
+	out := int64(j.tokens.MaxOutput)
 	if v.assume.Output > 0 && (out == 0 || v.assume.Output < out) {
 		out = v.assume.Output
 	} else if out == 0 {
-		out = l.job.reserved
+		out = j.reserved
 	}
-	s.answered(l.at, l.job, &provider.Response{
-		Usage: provider.Usage{Input: int64(l.job.tokens.Prompt), Output: out, Known: true}, Rate: provider.NoRate(),
-		SentAt: l.at.Add(-v.assume.Latency), Done: l.at,
-	})
-	s.stored(l.job, verdict{status: checkpoint.Completed})
+	return provider.Usage{Input: int64(j.tokens.Prompt), Output: out, Known: true}
 }
 
 // landing is a call that is answered at a moment.
