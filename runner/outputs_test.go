@@ -26,7 +26,7 @@ func TestOutputStats(t *testing.T) {
 	step(160, 10, 10) // 1 of 200 is beyond the p99
 	step(2, 500, 10)
 	step(18, 10, 500) // 2 of 200 are not
-	step(200, 0, 1) // never nought
+	step(200, 0, 1)   // never nought
 }
 
 func TestPurse(t *testing.T) {
