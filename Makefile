@@ -38,7 +38,7 @@ soak: ## a run with faults and random kills for SOAK
 crash: ## kill at every sync, write and rename in turn; needs strace
 	go run ./testdata/figures -only crash
 
-figures: ## what the program promises, measured against the mock (half an hour)
+figures: ## what the program promises, measured against the mock (a quarter of an hour)
 	go run ./testdata/figures
 
 bench: ## benchmarks
