@@ -43,6 +43,10 @@ func group(k provider.Kind) kindGroup {
 	}
 }
 
+// RouteWide reports the classes that are a failure of the route, if most of its
+// attempts end so, and not of the operation.
+func RouteWide(k provider.Kind) bool { return group(k) == routeWide }
+
 // notSent reports the classes of a connection that never stood.
 func notSent(k provider.Kind) bool {
 	return k == provider.KindConnect || k == provider.KindConnectTimeout

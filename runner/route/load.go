@@ -1,0 +1,158 @@
+package route
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/llmbatch/llmbatch/runner/retry"
+)
+
+var (
+	sections   = []string{"providers", "models", "retry", "tasks", "degradation"}
+	taskFields = []string{"task", "primary", "fallbacks", "degrade_to"}
+)
+
+// Load reads a config file; name is the file's, for messages. YAML and JSON are
+// taken alike. A bare task (an object with "task" and "primary"), a list of
+// them, and a bare object of retry policies load too. Each mistake is told with
+// its line in an [*Error].
+func Load(data []byte, name string) (*Config, error) {
+	root, err := parse(data, name)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{}
+	c := &Config{Providers: map[string]Provider{}, Models: map[string]Model{}, Retry: map[string]retry.Policy{}, Tasks: map[string]Task{}}
+	l := &loader{parser: p, c: c}
+	switch {
+	case root.Kind == yaml.SequenceNode:
+		l.list(root, "", func(n *yaml.Node, _ string) { l.bareTask(n) })
+	case has(root, sections...):
+		l.file(root)
+	case has(root, taskFields...):
+		l.bareTask(root)
+	case bareRetry(root):
+		l.retry(root, "")
+	default:
+		l.file(root)
+	}
+	l.check()
+	if err := p.err(name); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// parse reads the one document of a file. An empty file is an empty object.
+func parse(data []byte, name string) (*yaml.Node, error) {
+	fail := func(line int, text string) (*yaml.Node, error) {
+		return nil, &Error{Name: name, Problems: []Problem{{line, text}}}
+	}
+	switch {
+	case len(data) > maxBytes:
+		return fail(0, "is larger than "+strconv.Itoa(maxBytes>>20)+" MiB")
+	case !utf8.Valid(data):
+		return fail(0, "is not UTF-8")
+	case json.Valid(data):
+		data = joinSurrogates(data)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return &yaml.Node{}, nil
+	case err != nil:
+		return fail(syntax(err))
+	}
+	switch err := d.Decode(&second); {
+	case err == nil:
+		return fail(second.Line, "a second document; want one")
+	case !errors.Is(err, io.EOF):
+		return fail(syntax(err))
+	}
+	return deref(doc.Content[0]), nil
+}
+
+var yamlError = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+
+// syntax splits the line off an error of the YAML library.
+func syntax(err error) (line int, text string) {
+	text = err.Error()
+	m := yamlError.FindStringSubmatch(text)
+	line, _ = strconv.Atoi(m[1]) // without a line it stays 0
+	return line, text[len(m[0]):]
+}
+
+// joinSurrogates turns the \ud83d\ude00 of JSON into the \U0001f600 of YAML,
+// which knows no halves.
+func joinSurrogates(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\u`)) {
+		return data
+	}
+	var out []byte
+	for i := 0; i < len(data); {
+		if data[i] != '\\' || i+1 >= len(data) {
+			out = append(out, data[i])
+			i++
+			continue
+		}
+		if r := utf16.DecodeRune(escape(data[i:]), escape(data[min(i+6, len(data)):])); r != utf8.RuneError {
+			out = append(out, `\U`...)
+			hex := strconv.FormatInt(int64(r), 16)
+			out = append(append(out, strings.Repeat("0", 8-len(hex))...), hex...)
+			i += 12
+			continue
+		}
+		out = append(out, data[i], data[i+1])
+		i += 2
+	}
+	return out
+}
+
+// escape reads \uXXXX at the start of b; -1 if there is none.
+func escape(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
+
+// has reports that an object has one of the keys.
+func has(n *yaml.Node, keys ...string) bool {
+	if n.Kind != yaml.MappingNode {
+		return false
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		if slices.Contains(keys, n.Content[i].Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// bareRetry reports an object of nothing but retry policies.
+func bareRetry(n *yaml.Node) bool {
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		return false
+	}
+	for i := 1; i < len(n.Content); i += 2 {
+		if !has(deref(n.Content[i]), retryFields...) {
+			return false
+		}
+	}
+	return true
+}
