@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/anthropic"
+	"github.com/llmbatch/llmbatch/runner/provider/gemini"
 	"github.com/llmbatch/llmbatch/runner/provider/openai"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
@@ -21,10 +23,18 @@ type Endpoint struct {
 
 // NewClient makes the client that speaks the endpoint's wire format.
 func NewClient(e Endpoint) (provider.Client, error) {
-	return openai.New(openai.Options{
+	o := provider.Options{
 		Profile: e.Profile, BaseURL: e.BaseURL, AllowPlain: e.AllowPlain, Key: e.Key, Headers: e.Header, Version: e.Version,
 		Transport: provider.NewTransport(e.Transport),
-	})
+	}
+	switch e.Profile.Wire {
+	case provider.WireAnthropic:
+		return anthropic.New(o)
+	case provider.WireGemini:
+		return gemini.New(o)
+	default:
+		return openai.New(o)
+	}
 }
 
 // DefaultPolicy is the retry policy for batches.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -25,11 +26,26 @@ type Profile struct {
 	VersionEnv string
 	Version    string // used when VersionEnv is not set
 
+	Wire            Wire
+	Aliases         []string // other names by which it is found
+	DefaultCap      int64    // output cap sent where a request names none and the API wants one; 0 = none is sent
+	NoStreamOptions bool     // refuses stream_options; usage comes in the last chunk all the same
+
 	Caps        []CapRule // the first match names the output cap of a chat completion
 	Accounting  string    // what the token limit charges: sum, max, input, split, none
 	Dialect     Dialect
 	Concurrency int // ceiling of open requests found by itself; 0 = the runner's own
 }
+
+// Wire is the format that a provider's API speaks.
+type Wire uint8
+
+// The formats.
+const (
+	WireOpenAI    Wire = iota // chat completions, responses, embeddings, and what follows them
+	WireAnthropic             // messages
+	WireGemini                // generateContent
+)
 
 // CapRule names the parameter that caps a chat completion's output for models
 // whose name, without "vendor/", starts with Prefix.
@@ -106,17 +122,17 @@ func ollamaHost(v string) string {
 	return u.String()
 }
 
-// Lookup finds a profile by name; "openai-compatible" is one of them.
+// Lookup finds a profile by its name or alias; "openai-compatible" is one of them.
 func Lookup(name string) (Profile, bool) {
 	for _, p := range Profiles() {
-		if p.Name == name {
+		if p.Name == name || slices.Contains(p.Aliases, name) {
 			return p, true
 		}
 	}
 	return Profile{}, false
 }
 
-// Profiles lists the providers whose API is OpenAI's or close to it.
+// Profiles lists the known providers.
 func Profiles() []Profile {
 	const bearer = "Authorization"
 	reasoning := []CapRule{
@@ -128,6 +144,18 @@ func Profiles() []Profile {
 			// Charges max(characters, cap) on admission; says so in its guide.
 			Name: "openai", BaseURL: "https://api.openai.com/v1", KeyEnv: []string{"OPENAI_API_KEY"}, BaseEnv: "OPENAI_BASE_URL",
 			AuthHeader: bearer, Caps: always, Accounting: "max",
+		},
+		{
+			// Counts input (without what the cache served) and output as it comes.
+			Name: "anthropic", BaseURL: "https://api.anthropic.com", KeyEnv: []string{"ANTHROPIC_API_KEY"}, BaseEnv: "ANTHROPIC_BASE_URL",
+			AuthHeader: "X-Api-Key", Headers: map[string]string{"Anthropic-Version": "2023-06-01"},
+			Wire: WireAnthropic, DefaultCap: 4096, Accounting: "split", Dialect: DialectAnthropic,
+		},
+		{
+			// GOOGLE_API_KEY wins in Google's own SDKs too.
+			Name: "gemini", Aliases: []string{"google"}, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
+			KeyEnv: []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}, BaseEnv: "GOOGLE_GEMINI_BASE_URL", EnvPath: "/v1beta",
+			AuthHeader: "X-Goog-Api-Key", Wire: WireGemini, Accounting: "input",
 		},
 		{Name: "openai-compatible", KeyFree: true, AuthHeader: bearer, Caps: reasoning, Accounting: "sum"},
 		{
@@ -145,7 +173,7 @@ func Profiles() []Profile {
 		},
 		{
 			Name: "mistral", BaseURL: "https://api.mistral.ai/v1", KeyEnv: []string{"MISTRAL_API_KEY"},
-			AuthHeader: bearer, Accounting: "sum",
+			AuthHeader: bearer, Accounting: "sum", NoStreamOptions: true,
 		},
 		{
 			Name: "together", BaseURL: "https://api.together.xyz/v1", KeyEnv: []string{"TOGETHER_API_KEY"}, BaseEnv: "TOGETHER_BASE_URL",

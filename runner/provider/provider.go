@@ -21,10 +21,14 @@ type Client interface {
 
 // Request is one attempt.
 type Request struct {
-	API   string // "/chat/completions", "/responses", "/embeddings", "/completions", "/moderations"
+	API   string // "/chat/completions", "/responses", "/embeddings", "/completions", "/moderations", "/messages"
 	Model string // only for providers whose path names it; the body holds it too
-	Body  []byte // JSON, sent byte for byte
+	Body  []byte // JSON; sent byte for byte where the provider has the API, else translated
 	Key   string // sent as Idempotency-Key; empty = no header
+
+	// Stream has the answer streamed where the API can, so that no silence on
+	// the wire outlasts a proxy; what comes back is the same whole answer.
+	Stream bool
 
 	// OnSent is called at most once, when the request has been written or, if
 	// the answer came before that, just ahead of its being returned. It is
@@ -39,6 +43,7 @@ type Response struct {
 	ID         string // cleaned; the body's id
 	Model      string // cleaned; the model that answered
 	Body       []byte // the answer in the API's own shape, valid JSON in valid UTF-8
+	Native     []byte // as the provider sent it, where Body is a translation; else nil
 	Usage      Usage
 	Finish     string // one of the Finish constants, or the provider's own cleaned word, or empty
 	Rate       Rate

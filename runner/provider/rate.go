@@ -22,6 +22,10 @@ const (
 	// DialectTogether: x-ratelimit-limit counts a second and follows traffic,
 	// so no limit is learned; the reset is a suggested gap.
 	DialectTogether
+	// DialectAnthropic: anthropic-ratelimit-tokens is the tightest of the
+	// limits or the sum of two of them, so it is none of its own where those
+	// for input and output are given.
+	DialectAnthropic
 )
 
 // ParseRate reads the rate-limit headers of an answer. local stands in where
@@ -56,6 +60,12 @@ func ParseRate(h http.Header, d Dialect, local time.Time) Rate {
 		triple(&r.Requests, "", "", x+"Reset")
 	} else {
 		triple(&r.Requests, x+"Limit", x+"Remaining", x+"Reset")
+	}
+	if d == DialectAnthropic {
+		if r.Input.Said() || r.Output.Said() {
+			r.Tokens = NoRate().Tokens
+		}
+		return r
 	}
 	if d == DialectGroq || r.Requests.daily() {
 		r.Requests, r.RequestsDay = r.RequestsDay, r.Requests

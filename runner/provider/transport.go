@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"strings"
 	"time"
 )
 
@@ -130,6 +130,20 @@ type Reply struct {
 // Do makes the exchange. The error has no Provider yet, and raw text only in
 // Err. Redirects are errors; other statuses are replies.
 func (t *Transport) Do(ctx context.Context, x Exchange) (*Reply, *Error) {
+	return t.exchange(ctx, x, nil)
+}
+
+// Stream is Do, but hands the body of a success to read while it comes in, and
+// its reply has none. read returns nil as soon as the answer is whole, even if
+// the server leaves the connection open; its error is an *Error that says what
+// is wrong (the Kind and the Message count), or what reading brought, with
+// io.ErrUnexpectedEOF for a stream that ended ahead of its terminator. Every
+// byte restarts the idle timer, but not the total.
+func (t *Transport) Stream(ctx context.Context, x Exchange, read func(io.Reader) error) (*Reply, *Error) {
+	return t.exchange(ctx, x, read)
+}
+
+func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reader) error) (*Reply, *Error) {
 	w, ctx := newWatch(ctx, t.timeouts, x.OnSent)
 	defer w.end()
 	req := &http.Request{
@@ -147,34 +161,30 @@ func (t *Transport) Do(ctx context.Context, x Exchange) (*Reply, *Error) {
 	defer resp.Body.Close()
 	w.answered()
 	reply := &Reply{StatusCode: resp.StatusCode, Header: resp.Header, SentAt: w.sentAt()}
-	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		e := w.failure(PhaseBody, resp.StatusCode, nil)
-		e.Kind, e.Message = KindRedirectRefused, "a redirect, not followed: give the address it leads to as base URL"
-		return nil, e
-	}
-	success := resp.StatusCode/100 == 2
-	limit := int64(maxErrorBody)
-	if success {
-		limit = t.maxResponse
-	}
-	reply.Body, err = w.read(resp, limit)
-	reply.Done = time.Now()
-	switch enc := resp.Header.Get("Content-Encoding"); {
-	case !success:
-		if enc != "" && enc != "identity" {
+	encoded := resp.Header.Get("Content-Encoding")
+	encoded = strings.TrimPrefix(encoded, "identity")
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return nil, w.refusal(resp.StatusCode, KindRedirectRefused, "a redirect, not followed: give the address it leads to as base URL")
+	case resp.StatusCode/100 != 2:
+		reply.Body, _ = w.read(resp, maxErrorBody)
+		reply.Done = time.Now()
+		if encoded != "" {
 			reply.Body = nil
 		}
 		return reply, nil
+	case encoded != "":
+		return nil, w.refusal(resp.StatusCode, KindBadContentType, "the answer has a Content-Encoding that was not asked for")
+	case read != nil:
+		return w.stream(resp, reply, t.maxResponse*streamWeight, read)
+	}
+	reply.Body, err = w.read(resp, t.maxResponse)
+	reply.Done = time.Now()
+	switch {
 	case err != nil:
 		return nil, w.failure(PhaseBody, resp.StatusCode, err)
-	case int64(len(reply.Body)) > limit:
-		e := w.failure(PhaseBody, resp.StatusCode, nil)
-		e.Kind, e.Message = KindResponseTooLarge, "the answer passes "+strconv.FormatInt(limit>>20, 10)+" MiB"
-		return nil, e
-	case enc != "" && enc != "identity":
-		e := w.failure(PhaseBody, resp.StatusCode, nil)
-		e.Kind, e.Message = KindBadContentType, "the answer has a Content-Encoding that was not asked for"
-		return nil, e
+	case int64(len(reply.Body)) > t.maxResponse:
+		return nil, w.refusal(resp.StatusCode, KindResponseTooLarge, tooLarge(t.maxResponse))
 	}
 	return reply, nil
 }

@@ -213,6 +213,13 @@ func (a *alive) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// refusal is the Error of an answer that is not taken.
+func (w *watch) refusal(status int, k Kind, message string) *Error {
+	e := w.failure(PhaseBody, status, nil)
+	e.Kind, e.Message = k, message
+	return e
+}
+
 // failure makes the Error of an attempt that ended in phase with err.
 func (w *watch) failure(phase Phase, status int, err error) *Error {
 	sent, at := w.left()
@@ -221,9 +228,12 @@ func (w *watch) failure(phase Phase, status int, err error) *Error {
 		e.Phase = PhaseConnect
 	}
 	cause := w.cause()
+	var own *Error
 	switch {
 	case err == nil:
 		return e
+	case errors.As(err, &own): // the reader of a stream said it
+		e.Kind, e.Message, e.Err = own.Kind, own.Message, own.Err
 	case w.caller() != nil:
 		e.Kind, e.Message, e.Err = KindCancelled, "cancelled", w.caller()
 	case cause != nil:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
 
 // byWord classifies by a provider's own word, whichever machine field it
@@ -13,7 +14,7 @@ import (
 // (capacity_exceeded and the tool failures are Groq's, dynamic_* Together's,
 // unavailable_error and not_supported_error llama.cpp's), and OpenRouter's
 // error_type. Words that only repeat the status, such as api_error, are absent.
-func byWord(word loose) provider.Kind {
+func byWord(word wire.Text) provider.Kind {
 	switch word {
 	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
 		"project_spend_limit_exceeded", "organization_usage_limit_exceeded", "billing_hard_limit_reached",
@@ -61,7 +62,7 @@ func byWord(word loose) provider.Kind {
 }
 
 // byLimit classifies by OpenRouter's limit_source, the surest of its fields.
-func byLimit(source loose) provider.Kind {
+func byLimit(source wire.Text) provider.Kind {
 	switch source {
 	case "openrouter_free_tier_per_minute":
 		return provider.KindRateLimited
@@ -110,7 +111,7 @@ func (c *Client) classify(f *fault, status int, h http.Header, e *provider.Error
 	if k := byText(f, status); k != provider.KindNone {
 		return k
 	}
-	k := byStatus(status)
+	k := wire.KindOfStatus(status)
 	if status == 0 {
 		k = byVagueType(f.Type)
 	}
@@ -125,7 +126,7 @@ func byMachine(f *fault) provider.Kind {
 		return provider.KindInFlightBudget
 	}
 	// Spend beats every other signal: waiting does not pay a bill.
-	for _, w := range []loose{f.Code, f.Type} {
+	for _, w := range []wire.Text{f.Code, f.Type} {
 		if byWord(w) == provider.KindQuotaExhausted {
 			return provider.KindQuotaExhausted
 		}
@@ -133,7 +134,7 @@ func byMachine(f *fault) provider.Kind {
 	if k := byLimit(f.LimitSource); k != provider.KindNone {
 		return k
 	}
-	if truthy(f.Metadata.Reasons) || truthy(f.Metadata.Patterns) || f.Metadata.Flagged != "" {
+	if wire.Truthy(f.Metadata.Reasons) || wire.Truthy(f.Metadata.Patterns) || f.Metadata.Flagged != "" {
 		return provider.KindContentPolicy // OpenRouter's moderation: the prompt is bad, not the key
 	}
 	if k := byAvailability(f.Availability); k != provider.KindNone {
@@ -142,7 +143,7 @@ func byMachine(f *fault) provider.Kind {
 	if f.Code == "string_above_max_length" {
 		return provider.KindInvalid
 	}
-	for _, w := range []loose{f.ErrorType, f.Inner.Code, f.Code, f.Type} {
+	for _, w := range []wire.Text{f.ErrorType, f.Inner.Code, f.Code, f.Type} {
 		if k := byWord(w); k != provider.KindNone {
 			return k
 		}
@@ -151,7 +152,7 @@ func byMachine(f *fault) provider.Kind {
 }
 
 // byVagueType reads the types that say little, for a fault without a status.
-func byVagueType(t loose) provider.Kind {
+func byVagueType(t wire.Text) provider.Kind {
 	switch t {
 	case "invalid_request_error", "BadRequestError", "image_generation_user_error":
 		return provider.KindInvalid
@@ -160,44 +161,6 @@ func byVagueType(t loose) provider.Kind {
 	default:
 		return provider.KindServer
 	}
-}
-
-// byStatus is what a status says by itself.
-func byStatus(status int) provider.Kind {
-	switch status {
-	case 400, 405, 406, 412, 415, 422:
-		return provider.KindInvalid
-	case 401, 403, 407:
-		return provider.KindAuth
-	case 402:
-		return provider.KindQuotaExhausted
-	case 404, 410:
-		return provider.KindModelNotFound
-	case 408, 504, 524:
-		return provider.KindServerTimeout
-	case 409, 425:
-		return provider.KindConflict
-	case 413:
-		return provider.KindBodyTooLarge
-	case 424:
-		return provider.KindDependency
-	case 429:
-		return provider.KindRateLimited
-	case 451:
-		return provider.KindRegion
-	case 498, 503, 529:
-		return provider.KindOverloaded
-	case 499:
-		return provider.KindCancelled
-	case 501:
-		return provider.KindInvalid
-	case 502, 520, 521, 522, 523:
-		return provider.KindBadGateway
-	}
-	if status >= 400 && status < 500 {
-		return provider.KindOther
-	}
-	return provider.KindServer
 }
 
 // refine looks again at the classes that hide others.
@@ -231,7 +194,7 @@ func (c *Client) rateLimited(f *fault, status int, h http.Header, e *provider.Er
 	case f.Type == "tokens" && h.Get("X-Should-Retry") == "false":
 		return provider.KindRequestTooLarge
 	}
-	switch c.profile.Name {
+	switch c.Profile.Name {
 	case "azure":
 		switch {
 		case highDemand.MatchString(text):

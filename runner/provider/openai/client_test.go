@@ -64,8 +64,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: got %v, want ok %t", tt.name, err, tt.ok)
 			continue
 		}
-		if err == nil && c.header.Get(tt.header) != tt.want {
-			t.Errorf("%s: got %s %q, want %q", tt.name, tt.header, c.header.Get(tt.header), tt.want)
+		if err == nil && c.Header(tt.header) != tt.want {
+			t.Errorf("%s: got %s %q, want %q", tt.name, tt.header, c.Header(tt.header), tt.want)
 		}
 	}
 }

@@ -1,28 +1,25 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"unicode/utf8"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
 
 // answer holds the fields of a success that matter; the rest stays raw.
 type answer struct {
-	ID         loose           `json:"id"`
-	Model      loose           `json:"model"`
-	Object     loose           `json:"object"`
-	Status     loose           `json:"status"`
+	ID         wire.Text       `json:"id"`
+	Model      wire.Text       `json:"model"`
+	Object     wire.Text       `json:"object"`
+	Status     wire.Text       `json:"status"`
 	Error      json.RawMessage `json:"error"`
 	Choices    json.RawMessage `json:"choices"`
 	Data       json.RawMessage `json:"data"`
 	Results    json.RawMessage `json:"results"`
 	Output     json.RawMessage `json:"output"`
 	Incomplete struct {
-		Reason loose `json:"reason"`
+		Reason wire.Text `json:"reason"`
 	} `json:"incomplete_details"`
 	Usage *usage `json:"usage"`
 }
@@ -85,9 +82,10 @@ func (c *Client) read(api string, reply *provider.Reply) (*provider.Response, *p
 	if reply.StatusCode/100 != 2 {
 		return nil, c.refused(reply)
 	}
-	body := payload(reply.Body)
+	body := wire.Payload(reply.Body)
 	var a answer
-	v := c.syntax(reply, body, &a)
+	var v verdict
+	v.kind, v.message = wire.DecodeObject(c.Caller, reply, body, &a)
 	if v.kind == provider.KindNone {
 		v = a.judge(api, body)
 	}
@@ -96,61 +94,21 @@ func (c *Client) read(api string, reply *provider.Reply) (*provider.Response, *p
 	}
 	return &provider.Response{
 		StatusCode: reply.StatusCode,
-		RequestID:  c.redact.RequestID(reply.Header),
-		ID:         c.redact.CleanName(string(a.ID)),
-		Model:      c.redact.CleanName(string(a.Model)),
+		RequestID:  c.Redactor.RequestID(reply.Header),
+		ID:         c.Redactor.CleanName(string(a.ID)),
+		Model:      c.Redactor.CleanName(string(a.Model)),
 		Body:       body,
 		Usage:      a.Usage.public(),
 		Finish:     v.finish,
-		Rate:       provider.ParseRate(reply.Header, c.profile.Dialect, reply.Done),
+		Rate:       provider.ParseRate(reply.Header, c.Profile.Dialect, reply.Done),
 		SentAt:     reply.SentAt,
 		Done:       reply.Done,
 	}, nil
 }
 
-// payload drops what may stand ahead of the JSON: a BOM, the blank lines and
-// comments that DeepSeek and OpenRouter send while a request is queued.
-func payload(b []byte) []byte {
-	b = bytes.TrimSpace(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
-	for len(b) > 0 && b[0] == ':' {
-		_, rest, _ := bytes.Cut(b, []byte("\n"))
-		b = bytes.TrimSpace(rest)
-	}
-	return b
-}
-
-// syntax decodes a success and tells a page, broken JSON and a cut apart.
-func (c *Client) syntax(reply *provider.Reply, body []byte, a *answer) verdict {
-	err := json.Unmarshal(body, a)
-	var wrongType *json.UnmarshalTypeError // a field of another type than expected is simply not there
-	if err == nil || errors.As(err, &wrongType) {
-		switch {
-		case body[0] != '{':
-			return failedAs(provider.KindBadContentType, "the answer is no JSON object")
-		case !utf8.Valid(body):
-			return failedAs(provider.KindBadContentType, "the answer is not UTF-8")
-		}
-		return verdict{}
-	}
-	if provider.IsHTML(reply.Header, body) {
-		return failedAs(provider.KindBadContentType, "a page in place of JSON: "+c.redact.EdgeMessage(reply.StatusCode, reply.Header))
-	}
-	if len(body) == 0 || endsEarly(body) {
-		return failedAs(provider.KindTruncated, "the answer ends within its JSON")
-	}
-	return failedAs(provider.KindBadContentType, "the answer is no JSON: "+c.redact.Clean(string(body[:min(len(body), 200)])))
-}
-
-// endsEarly reports that b is the beginning of a JSON document.
-func endsEarly(b []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	var v json.RawMessage
-	return errors.Is(dec.Decode(&v), io.ErrUnexpectedEOF)
-}
-
 // judge decides whether a 200 is a success of its API.
 func (a *answer) judge(api string, body []byte) verdict {
-	if truthy(a.Error) || a.Object == "error" {
+	if wire.Truthy(a.Error) || a.Object == "error" {
 		f := parseFault(body)
 		return verdict{fault: &f}
 	}
@@ -169,11 +127,11 @@ func (a *answer) judge(api string, body []byte) verdict {
 // choice is one of a completion's answers.
 type choice struct {
 	Finish  json.RawMessage `json:"finish_reason"`
-	Text    loose           `json:"text"`
+	Text    wire.Text       `json:"text"`
 	Error   json.RawMessage `json:"error"`
 	Message struct {
 		Content   json.RawMessage `json:"content"`
-		Refusal   loose           `json:"refusal"`
+		Refusal   wire.Text       `json:"refusal"`
 		ToolCalls json.RawMessage `json:"tool_calls"`
 		Function  json.RawMessage `json:"function_call"`
 		Audio     json.RawMessage `json:"audio"`
@@ -185,7 +143,7 @@ type choice struct {
 // by one: a hostile list of millions must not become millions of structs.
 func (a *answer) judgeChoices(plain bool) verdict {
 	out := failedAs(provider.KindEmptyAnswer, "the answer holds no choices")
-	err := each(a.Choices, func(raw json.RawMessage) bool {
+	err := wire.Each(a.Choices, func(raw json.RawMessage) bool {
 		var ch choice
 		_ = json.Unmarshal(raw, &ch)
 		v := ch.judge(plain)
@@ -203,11 +161,11 @@ func (a *answer) judgeChoices(plain bool) verdict {
 }
 
 func (ch *choice) judge(plain bool) verdict {
-	var reason loose
+	var reason wire.Text
 	_ = json.Unmarshal(ch.Finish, &reason)
 	m := &ch.Message
 	switch {
-	case truthy(ch.Error):
+	case wire.Truthy(ch.Error):
 		f := parseFault([]byte(`{"error":` + string(ch.Error) + `}`))
 		return verdict{fault: &f}
 	case reason == "error":
@@ -216,14 +174,14 @@ func (ch *choice) judge(plain bool) verdict {
 		return failedAs(provider.KindTruncated, "the answer has no finish reason")
 	case m.Refusal != "":
 		return verdict{finish: provider.FinishRefused}
-	case truthy(m.ToolCalls) || truthy(m.Function):
+	case wire.Truthy(m.ToolCalls) || wire.Truthy(m.Function):
 		return verdict{finish: finish(string(reason), provider.FinishToolCalls)}
 	}
 	v := verdict{finish: finish(string(reason), "")}
 	if v.finish == provider.FinishLength || v.finish == provider.FinishContentFilter {
 		return v // may be empty: the cap went into reasoning, or the filter took it
 	}
-	if plain || truthy(m.Content) || truthy(m.Audio) || truthy(m.Images) || ch.Text != "" {
+	if plain || wire.Truthy(m.Content) || wire.Truthy(m.Audio) || wire.Truthy(m.Images) || ch.Text != "" {
 		return v
 	}
 	return failedAs(provider.KindEmptyAnswer, "the answer has no content")
@@ -262,7 +220,7 @@ func (a *answer) judgeResponse() verdict {
 	case "queued", "in_progress":
 		return failedAs(provider.KindInvalid, "the response is not finished: background requests are not followed up")
 	case "failed", "cancelled":
-		return verdict{fault: &fault{Message: loose("the response is " + string(a.Status))}}
+		return verdict{fault: &fault{Message: wire.Text("the response is " + string(a.Status))}}
 	default:
 		return failedAs(provider.KindServer, "the response has a status that is not known")
 	}
@@ -272,9 +230,9 @@ func (a *answer) judgeResponse() verdict {
 // is none.
 func (a *answer) judgeOutput() verdict {
 	out := failedAs(provider.KindEmptyAnswer, "the response has no output")
-	err := each(a.Output, func(raw json.RawMessage) bool {
+	err := wire.Each(a.Output, func(raw json.RawMessage) bool {
 		var item struct {
-			Type    loose           `json:"type"`
+			Type    wire.Text       `json:"type"`
 			Content json.RawMessage `json:"content"`
 		}
 		_ = json.Unmarshal(raw, &item)
@@ -303,10 +261,10 @@ func (a *answer) judgeOutput() verdict {
 // empty if there is neither.
 func messageFinish(content json.RawMessage) string {
 	found := ""
-	_ = each(content, func(raw json.RawMessage) bool {
+	_ = wire.Each(content, func(raw json.RawMessage) bool {
 		var part struct {
-			Text    loose `json:"text"`
-			Refusal loose `json:"refusal"`
+			Text    wire.Text `json:"text"`
+			Refusal wire.Text `json:"refusal"`
 		}
 		_ = json.Unmarshal(raw, &part)
 		switch {
@@ -323,9 +281,9 @@ func messageFinish(content json.RawMessage) string {
 // someItem wants a list with an object in it that has the named field, if any.
 func someItem(list json.RawMessage, field string) verdict {
 	out := failedAs(provider.KindEmptyAnswer, "the answer holds no data")
-	err := each(list, func(raw json.RawMessage) bool {
+	err := wire.Each(list, func(raw json.RawMessage) bool {
 		var item map[string]json.RawMessage
-		if json.Unmarshal(raw, &item) == nil && (field == "" || truthy(item[field])) {
+		if json.Unmarshal(raw, &item) == nil && (field == "" || wire.Truthy(item[field])) {
 			out = verdict{finish: provider.FinishStop}
 			return true
 		}
@@ -336,36 +294,4 @@ func someItem(list json.RawMessage, field string) verdict {
 		return failedAs(provider.KindEmptyAnswer, "the answer's data is no list")
 	}
 	return out
-}
-
-// each calls fn for the elements of a JSON array until it returns false.
-// Absent and null are empty.
-func each(list json.RawMessage, fn func(json.RawMessage) bool) error {
-	if !truthy(list) {
-		return nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(list))
-	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return errors.New("no list")
-	}
-	for dec.More() {
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return err
-		}
-		if !fn(raw) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// truthy reports a JSON value that says something: not absent, null, false,
-// 0 or empty.
-func truthy(raw json.RawMessage) bool {
-	switch string(bytes.TrimSpace(raw)) {
-	case "", "null", "false", "0", `""`, "{}", "[]":
-		return false
-	}
-	return true
 }

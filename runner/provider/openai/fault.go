@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -9,91 +8,73 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
-
-// loose is a JSON value of any type as text: servers disagree whether a code
-// is a string, a number or null.
-type loose string
-
-// UnmarshalJSON keeps a string's text, nothing for null, and the JSON of all else.
-func (l *loose) UnmarshalJSON(b []byte) error {
-	switch {
-	case len(b) > 0 && b[0] == '"':
-		var s string
-		if err := json.Unmarshal(b, &s); err != nil {
-			return err
-		}
-		*l = loose(s)
-	case string(b) != "null":
-		*l = loose(b)
-	}
-	return nil
-}
 
 // fault is the error object of any server that follows OpenAI, with what
 // OpenRouter adds.
 type fault struct {
-	Message     loose `json:"message"`
-	Type        loose `json:"type"`
-	Code        loose `json:"code"`
-	Param       loose `json:"param"`
-	Status      loose `json:"status"`
-	ErrorType   loose `json:"error_type"`
-	LimitSource loose `json:"limit_source"`
-	Reason      loose `json:"reason"`
+	Message     wire.Text `json:"message"`
+	Type        wire.Text `json:"type"`
+	Code        wire.Text `json:"code"`
+	Param       wire.Text `json:"param"`
+	Status      wire.Text `json:"status"`
+	ErrorType   wire.Text `json:"error_type"`
+	LimitSource wire.Text `json:"limit_source"`
+	Reason      wire.Text `json:"reason"`
 	Inner       struct {
-		Code loose `json:"code"`
+		Code wire.Text `json:"code"`
 	} `json:"innererror"`
 	Availability availability `json:"availability"`
 	Metadata     struct {
-		ErrorType    loose            `json:"error_type"`
-		LimitSource  loose            `json:"limit_source"`
-		Reason       loose            `json:"reason"`
-		Raw          loose            `json:"raw"`
-		ProviderName loose            `json:"provider_name"`
-		RetryAfter   loose            `json:"retry_after_seconds"`
-		Reasons      json.RawMessage  `json:"reasons"`
-		Flagged      loose            `json:"flagged_input"`
-		Patterns     json.RawMessage  `json:"patterns"`
-		ResetsAt     loose            `json:"resets_at"`
-		Headers      map[string]loose `json:"headers"`
-		Availability availability     `json:"availability"`
+		ErrorType    wire.Text            `json:"error_type"`
+		LimitSource  wire.Text            `json:"limit_source"`
+		Reason       wire.Text            `json:"reason"`
+		Raw          wire.Text            `json:"raw"`
+		ProviderName wire.Text            `json:"provider_name"`
+		RetryAfter   wire.Text            `json:"retry_after_seconds"`
+		Reasons      json.RawMessage      `json:"reasons"`
+		Flagged      wire.Text            `json:"flagged_input"`
+		Patterns     json.RawMessage      `json:"patterns"`
+		ResetsAt     wire.Text            `json:"resets_at"`
+		Headers      map[string]wire.Text `json:"headers"`
+		Availability availability         `json:"availability"`
 	} `json:"metadata"`
 }
 
 type availability struct {
-	Code       loose           `json:"code"`
+	Code       wire.Text       `json:"code"`
 	Retryable  json.RawMessage `json:"retryable"`
-	RetryAfter loose           `json:"retry_after"`
+	RetryAfter wire.Text       `json:"retry_after"`
 }
 
 // parseFault finds the error in a body: {"error": object or text}, a flat
 // object (Mistral, old vLLM), {"detail": …} (FastAPI), or a list of one of
 // them (Gemini's compatible route). Nothing found is the zero fault.
 func parseFault(body []byte) fault {
-	body = payload(body)
+	body = wire.Payload(body)
 	if len(body) > 0 && body[0] == '[' {
-		_ = each(body, func(first json.RawMessage) bool { body = first; return false })
+		_ = wire.Each(body, func(first json.RawMessage) bool { body = first; return false })
 	}
 	var top struct {
 		Error     json.RawMessage `json:"error"`
 		Detail    json.RawMessage `json:"detail"`
-		ErrorType loose           `json:"error_type"`
+		ErrorType wire.Text       `json:"error_type"`
 	}
 	var f fault
-	if json.Unmarshal(body, &top) != nil || !truthy(top.Error) || top.Error[0] != '{' {
+	if json.Unmarshal(body, &top) != nil || !wire.Truthy(top.Error) || top.Error[0] != '{' {
 		_ = json.Unmarshal(body, &f) // type errors leave the other fields filled
 	}
 	switch {
-	case !truthy(top.Error):
+	case !wire.Truthy(top.Error):
 	case top.Error[0] == '{':
 		_ = json.Unmarshal(top.Error, &f)
 	default:
-		var text loose
+		var text wire.Text
 		_ = json.Unmarshal(top.Error, &text)
 		f.Message = text
 	}
-	if f.Message == "" && truthy(top.Detail) {
+	if f.Message == "" && wire.Truthy(top.Detail) {
 		_ = json.Unmarshal(top.Detail, &f.Message)
 	}
 	f.merge(top.ErrorType)
@@ -104,10 +85,10 @@ func parseFault(body []byte) fault {
 const maxText = 16 << 10
 
 // merge brings the places that one field may stand in together.
-func (f *fault) merge(top loose) {
+func (f *fault) merge(top wire.Text) {
 	f.Message = f.Message[:min(len(f.Message), maxText)]
 	f.Metadata.Raw = f.Metadata.Raw[:min(len(f.Metadata.Raw), maxText)]
-	for _, v := range []loose{f.Metadata.ErrorType, top} {
+	for _, v := range []wire.Text{f.Metadata.ErrorType, top} {
 		if f.ErrorType == "" {
 			f.ErrorType = v
 		}
@@ -142,7 +123,7 @@ func (f *fault) status() int {
 
 // name is the word by which the provider calls the failure.
 func (f *fault) name() string {
-	for _, v := range []loose{f.LimitSource, f.ErrorType, f.Availability.Code, f.Inner.Code} {
+	for _, v := range []wire.Text{f.LimitSource, f.ErrorType, f.Availability.Code, f.Inner.Code} {
 		if v != "" {
 			return string(v)
 		}
@@ -158,7 +139,7 @@ func (f *fault) name() string {
 
 // wait is the hint inside the body; negative = none.
 func (f *fault) wait() time.Duration {
-	for _, v := range []loose{f.Availability.RetryAfter, f.Metadata.RetryAfter} {
+	for _, v := range []wire.Text{f.Availability.RetryAfter, f.Metadata.RetryAfter} {
 		if d, ok := provider.Seconds(string(v)); ok {
 			return d
 		}
@@ -186,7 +167,7 @@ func (c *Client) refused(reply *provider.Reply) *provider.Error {
 	f := parseFault(reply.Body)
 	e := c.failure(reply, f)
 	if e.Message == "" {
-		e.Message = c.bodyText(reply)
+		e.Message = c.BodyText(reply)
 	}
 	return e
 }
@@ -196,42 +177,25 @@ func (c *Client) unsuccessful(reply *provider.Reply, v verdict) *provider.Error 
 	if v.fault != nil {
 		return c.failure(reply, *v.fault)
 	}
-	e := c.failure(reply, fault{Message: loose(v.message)})
+	e := c.failure(reply, fault{Message: wire.Text(v.message)})
 	e.Kind = v.kind
 	e.RetryAfter, e.HasRetryAfter = 0, false // a success's hint means nothing
 	return e
 }
 
-// bodyText is what to say of an answer without an error object.
-func (c *Client) bodyText(reply *provider.Reply) string {
-	switch {
-	case provider.IsHTML(reply.Header, reply.Body):
-		return c.redact.EdgeMessage(reply.StatusCode, reply.Header)
-	case bytes.HasPrefix(payload(reply.Body), []byte("{")):
-		return "an answer without a message"
-	default:
-		return c.redact.Clean(string(reply.Body))
-	}
-}
-
 // failure classifies a fault and fills in all that the answer says of it.
 func (c *Client) failure(reply *provider.Reply, f fault) *provider.Error {
 	h := f.headers(reply.Header)
-	now := provider.ServerNow(h, reply.Done)
-	text := f.text()
-	e := &provider.Error{
-		Provider: c.name, Phase: provider.PhaseBody, StatusCode: reply.StatusCode,
-		Code: c.redact.CleanName(f.name()), Message: c.redact.Clean(text), RequestID: c.redact.RequestID(h),
-		LimitType: limitType(&f), Rate: provider.ParseRate(h, c.profile.Dialect, reply.Done),
-		Sent: true, SentAt: reply.SentAt,
-	}
-	e.RetryAfter, e.HasRetryAfter = provider.WaitHint(h, f.wait(), e.Rate, text, reply.Done)
+	repeated := *reply
+	repeated.Header = h
+	e := c.Failure(&repeated, f.name(), f.text(), f.wait())
+	e.LimitType = limitType(&f)
 	status := reply.StatusCode
 	if status/100 == 2 {
 		status = f.status()
 	}
 	e.Kind = c.classify(&f, status, h, e)
-	c.quirks(&f, e, now, reply.Done)
+	c.quirks(&f, e, provider.ServerNow(h, reply.Done), reply.Done)
 	return e
 }
 
@@ -251,8 +215,8 @@ func (c *Client) quirks(f *fault, e *provider.Error, server, local time.Time) {
 			e.Reset = t
 		}
 	case e.Kind == provider.KindInvalid && e.StatusCode == 422:
-		e.Recheck = c.profile.Name == "groq" // covers failures on the model's side
+		e.Recheck = c.Profile.Name == "groq" // covers failures on the model's side
 	case e.Kind == provider.KindAuth && e.StatusCode == 401:
-		e.Recheck = c.profile.Name == "openrouter" // an outage once said "User not found"
+		e.Recheck = c.Profile.Name == "openrouter" // an outage once said "User not found"
 	}
 }

@@ -6,40 +6,13 @@ import (
 	"strings"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
 
-// contextTexts are the ways in which servers say that the prompt passes the
-// model's window, in lower case. Collected from LiteLLM's exception mapping
-// and the servers' sources.
-var contextTexts = []string{
-	"maximum context length",
-	"context_length_exceeded",
-	"exceed context limit",
-	"prompt is too long",
-	"input tokens exceed the configured limit",
-	"is longer than the model's context length",
-	"model's maximum context limit",
-	"exceeds the maximum number of tokens allowed",
-	"exceeds the available context size",
-	"exceed_context_size_error",
-	"tokens + `max_new_tokens` must be",
-	"max_tokens must be at least 1, got -", // vLLM: the prompt alone fills the window
-	"is too large to process",              // llama.cpp, a 500 that never passes
-}
-
-// isContext reports a text of contextTexts, unless it is about a string's
-// length or the user field.
+// isContext reports a prompt that passes the model's window, unless the text
+// is about a string's length or the user field.
 func isContext(f *fault) bool {
-	if f.Code == "string_above_max_length" || f.Param == "user" {
-		return false
-	}
-	text := strings.ToLower(f.text())
-	for _, t := range contextTexts {
-		if strings.Contains(text, t) {
-			return true
-		}
-	}
-	return false
+	return f.Code != "string_above_max_length" && f.Param != "user" && wire.SaysContext(f.text())
 }
 
 // byText classifies what only the text tells, each within the statuses under
@@ -81,7 +54,7 @@ func byText(f *fault, status int) provider.Kind {
 		return provider.KindContentPolicy
 	case has("api_key_invalid", "api key not valid"): // Gemini's compatible route, a 400
 		return provider.KindAuth
-	case has("specified api usage limits", "specified workspace api usage limits", "credit balance is too low"): // Anthropic behind a gateway
+	case wire.SaysSpend(text): // Anthropic behind a gateway
 		return provider.KindQuotaExhausted
 	case has("try pulling it first", "model not exist", "invalid model", "does not exist or you do not have access"):
 		return provider.KindModelNotFound
