@@ -16,8 +16,8 @@ type dispatcher struct {
 	*run
 	wire   context.Context // of the calls on the wire
 	cancel context.CancelCauseFunc
-	fed    <-chan *chunk // nil once everything is fed
-	twins  *twins        // nil without --dedupe
+	fed    <-chan *chunk[*job] // nil once everything is fed
+	twins  *twins              // nil without --dedupe
 	timer  *time.Timer
 	err    error           // the first fatal failure
 	grace  time.Time       // when calls in flight are cut off; zero = not interrupted
@@ -34,7 +34,7 @@ var errGraceOver = errors.New("the grace time for calls in flight is over")
 func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx, r.load), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
+	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
 	if r.Dedupe {
 		d.twins = newTwins(r)
 	}
@@ -59,7 +59,7 @@ func (r *run) dispatch(ctx context.Context) error {
 		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
 			return d.err
 		}
-		var fed <-chan *chunk
+		var fed <-chan *chunk[*job]
 		if d.sched.wants() {
 			fed = d.fed
 		}
@@ -158,7 +158,7 @@ func (d *dispatcher) fatalStop(err error) {
 }
 
 // take queues what the feeders have counted.
-func (d *dispatcher) take(c *chunk, ok bool) {
+func (d *dispatcher) take(c *chunk[*job], ok bool) {
 	if !ok {
 		d.fed = nil
 		return
@@ -172,7 +172,7 @@ func (d *dispatcher) take(c *chunk, ok bool) {
 		return
 	}
 	now := time.Now()
-	for _, j := range c.jobs {
+	for _, j := range c.items {
 		d.enter(now, j)
 	}
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"iter"
 	"runtime"
 	"sync"
 
@@ -15,49 +16,58 @@ import (
 // feedChunk is how many lines a worker takes at a time.
 const feedChunk = 32
 
-// chunk is a stretch of the plan, in order.
-type chunk struct {
+// chunk is a stretch of the input, in order.
+type chunk[T any] struct {
 	entries []int
-	jobs    []*job
+	items   []T
 	err     error
 	done    chan struct{}
 }
 
-// feed loads what the plan still has to do, on all cores ahead of whoever
-// takes it and in the plan's order. It ends, and closes the channel, when
-// everything is fed, on the first error, or with ctx.
-func (r *run) feed(ctx context.Context, load func(i int) (*job, error)) <-chan *chunk {
-	out := make(chan *chunk)
-	work := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
-	order := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
+// feed loads what the plan still has to do, in the order of dispatch.
+func (r *run) feed(ctx context.Context) <-chan *chunk[*job] {
+	first := func() ([]*job, error) { return nil, nil }
+	if r.SkipInvalid && r.report.Invalid > 0 {
+		first = r.invalidJobs
+	}
+	return feed(ctx, &r.feeders, first, func(yield func(int) bool) { r.plan.entries(r.index, yield) }, r.load)
+}
+
+// feed loads entries on all cores, ahead of whoever takes them and in their
+// order, after what first makes. It ends, and closes the channel, when
+// everything is fed, on the first error, or with ctx; feeders waits for it.
+func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T, error), entries iter.Seq[int], load func(i int) (T, error)) <-chan *chunk[T] {
+	out := make(chan *chunk[T])
+	work := make(chan *chunk[T], 2*runtime.GOMAXPROCS(0))
+	order := make(chan *chunk[T], 2*runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
 	all.Go(func() {
 		defer close(work)
 		defer close(order)
-		c := &chunk{done: make(chan struct{})}
+		c := &chunk[T]{done: make(chan struct{})}
 		flush := func() bool {
-			for _, to := range []chan *chunk{order, work} {
+			for _, to := range []chan *chunk[T]{order, work} {
 				select {
 				case to <- c:
 				case <-ctx.Done():
 					return false
 				}
 			}
-			c = &chunk{done: make(chan struct{})}
+			c = &chunk[T]{done: make(chan struct{})}
 			return true
 		}
-		open := true
-		if r.SkipInvalid && r.report.Invalid > 0 {
-			c.jobs, c.err = r.invalidJobs()
-			open = flush()
-		}
-		r.plan.entries(r.index, func(i int) bool {
-			if c.entries = append(c.entries, i); len(c.entries) == feedChunk {
-				open = flush()
+		c.items, c.err = first()
+		if len(c.items) > 0 || c.err != nil {
+			if !flush() {
+				return
 			}
-			return open
-		})
-		if open && len(c.entries) > 0 {
+		}
+		for i := range entries {
+			if c.entries = append(c.entries, i); len(c.entries) == feedChunk && !flush() {
+				return
+			}
+		}
+		if len(c.entries) > 0 {
 			flush()
 		}
 	})
@@ -69,7 +79,7 @@ func (r *run) feed(ctx context.Context, load func(i int) (*job, error)) <-chan *
 			}
 		})
 	}
-	r.feeders.Go(func() {
+	feeders.Go(func() {
 		defer close(out)
 		defer all.Wait()
 		for c := range order {
@@ -88,15 +98,15 @@ func (r *run) feed(ctx context.Context, load func(i int) (*job, error)) <-chan *
 	return out
 }
 
-// fill makes the jobs of a chunk that has none yet.
-func (c *chunk) fill(load func(i int) (*job, error)) {
+// fill loads the items of a chunk's entries.
+func (c *chunk[T]) fill(load func(i int) (T, error)) {
 	for _, i := range c.entries {
-		j, err := load(i)
+		item, err := load(i)
 		if err != nil {
 			c.err = err
 			return
 		}
-		c.jobs = append(c.jobs, j)
+		c.items = append(c.items, item)
 	}
 }
 
@@ -112,28 +122,35 @@ func (r *run) load(i int) (*job, error) {
 // reckon reads one entry's request and counts its tokens. A defect that one
 // line's content brings out ends as that line's dead letter, not the run.
 func (r *run) reckon(i int) (j *job, err error) {
-	e := r.index.Entry(i)
 	j = &job{entry: i}
 	defer func() {
 		if p := recover(); p != nil {
-			j.rec.Line = int(e.Line)
-			j.refuse = &deadLetter{class: classInternal, code: classInternal, msg: fmt.Sprintf("line %d: internal defect: %v", e.Line, p)}
+			j.rec.Line = int(r.index.Entry(i).Line)
+			j.refuse = defect(j.rec.Line, p)
 		}
 	}()
-	rec, err := r.Input.Record(r.index, i, r.Settings)
-	if err != nil {
+	if j.rec, err = r.Input.Record(r.index, i, r.Settings); err != nil {
 		return nil, err
 	}
-	j.rec = rec
-	j.tokens, err = r.Counter.Request(rec.API, rec.Model, rec.Body)
+	j.tokens, j.refuse = r.tokens(&j.rec)
+	return j, nil
+}
+
+// defect is the end of an operation that panicked.
+func defect(line int, p any) *deadLetter {
+	return &deadLetter{class: classInternal, code: classInternal, msg: fmt.Sprintf("line %d: internal defect: %v", line, p)}
+}
+
+// tokens counts a request's, by the model's own tokenizer or its stated factor.
+func (r *run) tokens(rec *input.Record) (estimate.Tokens, *deadLetter) {
+	t, err := r.Counter.Request(rec.API, rec.Model, rec.Body)
 	if err != nil {
-		j.refuse = &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("line %d: cannot count its tokens: %v", rec.Line, err)}
-		return j, nil
+		return t, &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("line %d: cannot count its tokens: %v", rec.Line, err)}
 	}
 	num, den := estimate.Factor(rec.Model)
-	text := int64(j.tokens.Prompt - j.tokens.Images)
-	j.tokens.Prompt = int((text*num+den-1)/den) + j.tokens.Images
-	return j, nil
+	text := int64(t.Prompt - t.Images)
+	t.Prompt = int((text*num+den-1)/den) + t.Images
+	return t, nil
 }
 
 // invalidJobs makes the dead letters of the lines that --skip-invalid leaves

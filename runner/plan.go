@@ -30,6 +30,8 @@ type plan struct {
 
 	done, dead, held, skipped int
 	usage                     checkpoint.Usage // of the completed operations
+	calls                     int64            // that were made for them
+	latency                   time.Duration    // of those calls together
 	classes                   map[string]int   // dead letters that stay, by class
 	edited, putBack, removed  int
 	unknown                   []string // operation IDs whose last attempt's outcome is unknown
@@ -48,10 +50,23 @@ type seed struct {
 // again are marked so durably before anything is sent: a crash in the middle
 // must not take an edited line's old answer for its new one.
 func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, error) {
-	p := &plan{stand: make([]stand, b.index.Len()), classes: map[string]int{}, digests: map[[32]byte]uint64{}, removed: len(b.removed)}
-	p.cut(b.index, c.Limit)
-	var again []*checkpoint.Operation
-	err := b.store.All(func(op *checkpoint.Operation) error {
+	p, again, err := b.survey(c, now, settingsChanged)
+	if err != nil {
+		return nil, err
+	}
+	for batch := range slices.Chunk(again, 10000) {
+		if err := b.store.PutAll(batch, nil); err != nil {
+			return nil, fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// survey is makePlan without a write: again are the rows that change.
+func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, again []*checkpoint.Operation, err error) {
+	p = newPlan(c, b.index)
+	p.removed = len(b.removed)
+	err = b.store.All(func(op *checkpoint.Operation) error {
 		for _, a := range op.Attempts {
 			if a.Sent && now.Sub(a.At) < 24*time.Hour {
 				p.seeds = append(p.seeds, seed{a.At, limit.Cost{Requests: a.Charge.Requests, Tokens: a.Charge.Tokens, Output: a.Charge.Output}})
@@ -68,16 +83,15 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	for batch := range slices.Chunk(again, 10000) {
-		if err := b.store.PutAll(batch, nil); err != nil {
-			return nil, fmt.Errorf("checkpoint: %w", err)
-		}
-	}
 	slices.SortFunc(p.seeds, func(a, b seed) int { return a.at.Compare(b.at) })
-	return p, nil
+	return p, again, err
+}
+
+// newPlan is the plan of an input of which nothing is done.
+func newPlan(c *Config, ix *input.Index) *plan {
+	p := &plan{stand: make([]stand, ix.Len()), classes: map[string]int{}, digests: map[[32]byte]uint64{}}
+	p.cut(ix, c.Limit)
+	return p
 }
 
 // judge decides on one row; mark says that it changed and must be stored.
@@ -92,6 +106,10 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 			p.set(i, standDone, &p.done, &p.skipped)
 			if c.Dedupe && op.CopyOf == "" {
 				p.digests[op.Digest] = op.Seq
+			}
+			if op.CopyOf == "" {
+				p.calls++
+				p.latency += time.Duration(op.LatencyMS) * time.Millisecond
 			}
 			p.usage.Input += op.Usage.Input
 			p.usage.Output += op.Usage.Output

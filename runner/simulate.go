@@ -10,28 +10,30 @@ import (
 	"github.com/llmbatch/llmbatch/runner/provider"
 )
 
-// variant is the batch of a dry run under one set of settings.
+// variant is the batch of a dry run under one set of settings. Variants may be
+// simulated side by side.
 type variant struct {
 	*dryRun
+	change  string // what is unlike the run that is asked about
 	limits  limit.Limits
 	learned bool
 	divide  int32 // output caps are divided by it
 
-	tokens int64 // sum of the charges; worked out once
+	charges *limit.Cost   // sum over the operations; worked out once
+	took    time.Duration // the makespan, once it is simulated
 }
 
 func (d *dryRun) variant(lim limit.Limits, learned bool, divide int32) *variant {
 	return &variant{dryRun: d, limits: lim, learned: learned, divide: divide}
 }
 
-// job is an operation as the scheduler takes it.
-func (v *variant) job(o *light) *job {
-	j := &job{tokens: estimate.Tokens{Prompt: int(o.prompt), Chars: int(o.chars), MaxOutput: int((o.output + v.divide - 1) / v.divide)}}
-	j.rec = input.Record{Line: int(o.line), Priority: o.priority}
+// fill makes j the job of an operation as the scheduler takes it.
+func (v *variant) fill(j *job, o *light) {
+	*j = job{tokens: estimate.Tokens{Prompt: int(o.prompt), Chars: int(o.chars), MaxOutput: int((o.output + v.divide - 1) / v.divide)}}
+	j.rec.Priority = o.priority
 	if o.noOutput {
 		j.rec.API = "/embeddings"
 	}
-	return j
 }
 
 // scheduler is the run's own, under the variant's settings.
@@ -43,71 +45,102 @@ func (v *variant) scheduler() *scheduler {
 	return newScheduler(&c, v.plan, v.started)
 }
 
-// charged is the sum of what the operations take from the token limit once
-// they are answered: with what their prompts are billed and, if reservations
-// are learned, with their outputs.
-func (v *variant) charged() int64 {
-	if v.tokens > 0 {
-		return v.tokens
+// total is the sum of what the operations take from the limits once they are
+// answered: with what their prompts are billed and, where outputs are learned,
+// with their outputs.
+func (v *variant) total() limit.Cost {
+	if v.charges != nil {
+		return *v.charges
 	}
 	s := v.scheduler()
+	var sum limit.Cost
+	var j job
 	for i := range v.ops {
-		j := v.job(&v.ops[i])
-		s.charge(j)
-		if out := v.expected(&v.ops[i]); v.learned && out < j.reserved {
-			j.reserved = out
-			j.cost = s.chargeOf(j, out)
+		v.fill(&j, &v.ops[i])
+		s.charge(&j)
+		usage := v.usage(&j)
+		if j.tokens.MaxOutput == 0 || v.learned {
+			j.reserved = min(j.reserved, usage.Output)
+			j.cost = s.cut(s.chargeOf(&j, j.reserved))
 		}
-		if used, known := s.usedBy(j, v.usage(j)); known {
+		if used, known := s.usedBy(&j, usage); known {
 			j.cost = used
 		}
-		v.tokens += j.cost.Tokens + j.cost.Output
+		sum.Requests++
+		sum.Tokens += j.cost.Tokens
+		sum.Output += j.cost.Output
 	}
-	return v.tokens
+	v.charges = &sum
+	return sum
+}
+
+// charged is the total in tokens.
+func (v *variant) charged() int64 {
+	sum := v.total()
+	return sum.Tokens + sum.Output
+}
+
+// outputs is what the answers are expected to hold, in tokens.
+func (v *variant) outputs() (sum int64) {
+	s := v.scheduler()
+	var j job
+	for i := range v.ops {
+		v.fill(&j, &v.ops[i])
+		s.charge(&j)
+		sum += v.usage(&j).Output
+	}
+	return sum
 }
 
 // demand is how long each limit alone would take for the whole batch, in
-// seconds at its steady rate.
+// seconds at its steady rate. A day's limit that is not reached holds nothing
+// up: it has its share of the day, negative.
 func (v *variant) demand() []Share {
-	n, w := float64(len(v.ops)), float64(v.charged())
-	lim := &v.limits
-	all := []Share{
-		{"rpm", lim.RPM.N, 60 * n},
-		{"tpm", max(lim.TPM.N, lim.ITPM.N), 60 * w},
-		{"rpd", lim.RPD.N, 86400 * n},
-		{"tpd", lim.TPD.N, 86400 * w},
-		{"concurrency", int64(lim.Concurrency), n * v.assume.Latency.Seconds()},
-	}
-	kept := all[:0]
-	for _, s := range all {
-		if s.N > 0 {
-			s.Use /= float64(s.N)
-			kept = append(kept, s)
+	const minute, day = 60, 86400
+	sum, lim := v.total(), &v.limits
+	var all []Share
+	add := func(name string, n int64, seconds float64) {
+		if n > 0 {
+			all = append(all, Share{name, n, seconds / float64(n)})
 		}
 	}
-	// A day's limit that is not reached holds nothing up.
-	day := func(s Share) bool { return (s.Limit == "rpd" || s.Limit == "tpd") && s.Use <= 86400 }
-	for i := range kept {
-		if day(kept[i]) {
-			kept[i].Use = -kept[i].Use
+	daily := func(name string, n, amount int64) {
+		seconds := day * float64(amount)
+		if amount <= n {
+			seconds = -float64(amount)
 		}
+		add(name, n, seconds)
 	}
-	return kept
+	add("rpm", lim.RPM.N, minute*float64(sum.Requests))
+	add("tpm", lim.TPM.N, minute*float64(sum.Tokens+sum.Output))
+	add("itpm", lim.ITPM.N, minute*float64(sum.Tokens))
+	add("otpm", lim.OTPM.N, minute*float64(sum.Output))
+	daily("rpd", lim.RPD.N, sum.Requests)
+	daily("tpd", lim.TPD.N, sum.Tokens+sum.Output)
+	calls := float64(sum.Requests) * v.assume.Latency.Seconds()
+	if lim.Concurrency > 0 {
+		add("concurrency", int64(lim.Concurrency), calls)
+	} else if sum.Requests > limit.DefaultCeiling {
+		add("concurrency", limit.DefaultCeiling, calls)
+	}
+	return all
 }
 
-// sustained is how long the batch takes at the steady rate of what binds.
+// sustained is how long the batch takes at the steady rate of what binds, in
+// seconds.
 func (v *variant) sustained() float64 {
 	longest := 0.0
 	for _, s := range v.demand() {
 		longest = max(longest, s.Use)
 	}
 	if longest == 0 && len(v.ops) > 0 {
-		return v.makespan().Seconds()
+		return v.took.Seconds()
 	}
 	return longest
 }
 
 // binding names the limit that takes longest, and each limit's share of use.
+// Input and output tokens a minute are tokens a minute.
 func (v *variant) binding() (string, []Share) {
 	name, longest := "none", 0.0
 	shares := v.demand()
@@ -118,41 +151,62 @@ func (v *variant) binding() (string, []Share) {
 	}
 	for i := range shares {
 		if s := &shares[i]; s.Use < 0 {
-			s.Use /= -86400
+			s.Use = -s.Use
 		} else if longest > 0 {
 			s.Use /= longest
 		}
 	}
+	if name == "itpm" || name == "otpm" {
+		name = "tpm"
+	}
 	return name, shares
 }
 
-// lower is the closed-form bound.
+// lower is the closed-form bound: the longest of those of the token limits.
 func (v *variant) lower() estimate.Lower {
-	lim := &v.limits
-	return estimate.BucketBound(estimate.Batch{
-		Ops: int64(len(v.ops)), Tokens: v.charged(), RPM: lim.RPM.N, TPM: max(lim.TPM.N, lim.ITPM.N), RPD: lim.RPD.N, TPD: lim.TPD.N,
-		Concurrency: int64(lim.Concurrency), Latency: v.assume.Latency,
-	})
+	sum, lim := v.total(), &v.limits
+	var low estimate.Lower
+	for _, t := range []struct{ tokens, limit int64 }{{sum.Tokens + sum.Output, lim.TPM.N}, {sum.Tokens, lim.ITPM.N}, {sum.Output, lim.OTPM.N}} {
+		b := estimate.BucketBound(estimate.Batch{
+			Ops: sum.Requests, Tokens: t.tokens, RPM: lim.RPM.N, TPM: t.limit,
+			Concurrency: int64(lim.Concurrency), Latency: v.assume.Latency,
+		})
+		if b.Duration > low.Duration {
+			low = b
+		}
+	}
+	b := estimate.BucketBound(estimate.Batch{Ops: sum.Requests, Tokens: sum.Tokens + sum.Output, RPD: lim.RPD.N, TPD: lim.TPD.N, Latency: v.assume.Latency})
+	if b.Duration > low.Duration {
+		low = b
+	}
+	return low
 }
 
 // makespan drives the scheduler through the batch in virtual time and returns
-// the time from the first call to the last answer.
+// the time from the start to the last answer.
 func (v *variant) makespan() time.Duration {
 	s := v.scheduler()
-	now := v.started
-	var first, last time.Time
+	now, last := v.started, v.started
+	rest := queued{ops: v.ops}
 	var flight fifo
-	fed := 0
+	var spare []*job
 	for {
-		for fed < len(v.ops) && s.wants() {
-			s.push(now, v.job(&v.ops[fed]))
-			fed++
+		for s.wants() {
+			o := rest.next()
+			if o == nil {
+				break
+			}
+			var j *job
+			if n := len(spare); n > 0 {
+				j, spare = spare[n-1], spare[:n-1]
+			} else {
+				j = new(job)
+			}
+			v.fill(j, o)
+			s.push(now, j)
 		}
 		j, wake := s.next(now)
 		if j != nil {
-			if first.IsZero() {
-				first = now
-			}
 			s.sent(now, j)
 			flight.push(landing{now.Add(v.assume.Latency), j})
 			continue
@@ -161,7 +215,7 @@ func (v *variant) makespan() time.Duration {
 			wake = earliest(wake, at)
 		}
 		if wake.IsZero() {
-			return last.Sub(first)
+			return last.Sub(v.started)
 		}
 		if wake.After(now) {
 			now = wake
@@ -170,8 +224,28 @@ func (v *variant) makespan() time.Duration {
 			l := flight.pop()
 			last = l.at
 			v.land(s, l)
+			spare = append(spare, l.job)
 		}
 	}
+}
+
+// queued gives operations in the order in which a run feeds them.
+type queued struct {
+	ops         []light
+	turn, place int
+}
+
+// next is nil after the last.
+func (q *queued) next() *light {
+	for turn := [...]input.Priority{input.High, input.Normal, input.Low}; q.turn < len(turn); q.turn, q.place = q.turn+1, 0 {
+		for q.place < len(q.ops) {
+			o := &q.ops[q.place]
+			if q.place++; o.priority == turn[q.turn] {
+				return o
+			}
+		}
+	}
+	return nil
 }
 
 // land is the answer of a simulated call.
@@ -182,15 +256,19 @@ func (v *variant) land(s *scheduler, l landing) {
 	s.stored(l.job, verdict{status: checkpoint.Completed})
 }
 
-// usage is what a simulated answer says.
+// usage is what a simulated answer says: the output that is assumed, within
+// the cap, or all that is reserved.
 func (v *variant) usage(j *job) provider.Usage {
-	out := int64(j.tokens.MaxOutput)
-	if v.assume.Output > 0 && (out == 0 || v.assume.Output < out) {
-		out = v.assume.Output
-	} else if out == 0 {
-		out = j.reserved
+	u := provider.Usage{Input: int64(j.tokens.Prompt), Output: int64(j.tokens.MaxOutput), Known: true}
+	switch {
+	case noOutput(j.rec.API):
+		u.Output = 0
+	case v.assume.Output > 0 && (u.Output == 0 || v.assume.Output < u.Output):
+		u.Output = v.assume.Output
+	case u.Output == 0:
+		u.Output = j.reserved
 	}
-	return provider.Usage{Input: int64(j.tokens.Prompt), Output: out, Known: true}
+	return u
 }
 
 // landing is a call that is answered at a moment.

@@ -24,6 +24,7 @@ type examiner struct {
 	max   int
 	p     parser
 	canon canonical
+	raw   []byte // of the line that Peek looks at
 	out   *findings
 }
 

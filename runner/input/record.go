@@ -14,19 +14,68 @@ import (
 // Raw reads the bytes of an entry's line, without blanks around it, and checks that they are those of the pre-flight: ErrChanged if not.
 // Of a line longer than MaxLineBytes it gives the beginning.
 func (f *File) Raw(ix *Index, i int) ([]byte, error) {
-	e := ix.at(i)
-	raw := make([]byte, e.Length)
+	raw := make([]byte, ix.at(i).Length)
+	return raw, f.read(raw, ix.at(i))
+}
+
+func (f *File) read(raw []byte, e *Entry) error {
 	if n, err := f.f.ReadAt(raw, e.Offset); n < len(raw) && err != io.EOF {
-		return nil, fmt.Errorf("read line %d of %s: %w", e.Line, f.path, err)
+		return fmt.Errorf("read line %d of %s: %w", e.Line, f.path, err)
 	} else if n < len(raw) || xxhash.Sum64(raw) != e.Sum {
-		return nil, fmt.Errorf("line %d of %s: %w", e.Line, f.path, ErrChanged)
+		return fmt.Errorf("line %d of %s: %w", e.Line, f.path, ErrChanged)
 	}
-	return raw, nil
+	return nil
 }
 
 // Record reads an operation's line again and makes its request. s is the one of
 // Preflight, or one that differs in what makes no line valid or invalid. Safe for concurrent use.
 func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
+	x := f.examiner()
+	defer f.idle.Put(x)
+	raw, err := f.Raw(ix, i)
+	if err != nil {
+		return Record{}, err
+	}
+	r, err := x.record(ix, i, s, raw)
+	if err == nil {
+		r.Op = ix.opOf(i, x, r.Task)
+		r.Digest = x.canon.digest(r.API, r.Model, r.Body)
+	}
+	return r, err
+}
+
+// Peek is Record for those who only look: fn gets the record without Op and Digest, in memory that is used again once fn returns.
+func (f *File) Peek(ix *Index, i int, s *Settings, fn func(*Record)) error {
+	x := f.examiner()
+	defer f.idle.Put(x)
+	e := ix.at(i)
+	if cap(x.raw) < int(e.Length) || cap(x.raw) > maxKept {
+		x.raw = make([]byte, e.Length)
+	}
+	raw := x.raw[:e.Length]
+	if err := f.read(raw, e); err != nil {
+		return err
+	}
+	r, err := x.record(ix, i, s, raw)
+	if err == nil {
+		fn(&r)
+	}
+	return err
+}
+
+// maxKept bounds the memory that is kept between two lines, in bytes.
+const maxKept = 1 << 20
+
+// examiner gives one that is idle, or a new one.
+func (f *File) examiner() *examiner {
+	if x, ok := f.idle.Get().(*examiner); ok {
+		return x
+	}
+	return &examiner{}
+}
+
+// record makes the request of an entry whose bytes are raw.
+func (x *examiner) record(ix *Index, i int, s *Settings, raw []byte) (Record, error) {
 	if s.ready == nil {
 		own := *s
 		ready, err := s.prepare()
@@ -36,18 +85,9 @@ func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
 		own.ready, s = ready, &own
 	}
 	e := ix.at(i)
-	raw, err := f.Raw(ix, i)
-	if err != nil {
-		return Record{}, err
-	}
 	if e.flags&flagLong != 0 {
 		return Record{}, fmt.Errorf("line %d is longer than %d bytes", e.Line, s.maxLine())
 	}
-	x, ok := f.idle.Get().(*examiner)
-	if !ok {
-		x = &examiner{}
-	}
-	defer f.idle.Put(x)
 	p := &x.p
 	if fault := p.parse(raw, s); fault != nil {
 		return Record{}, fmt.Errorf("line %d: %w", e.Line, fault)
@@ -56,13 +96,11 @@ func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
 		Line: int(e.Line), Shape: p.shape, API: p.api, Model: p.model, Sum: e.Sum, Priority: p.priority,
 		Task: text(p.given(fTask)), Tenant: text(p.given(fTenant)),
 	}
-	r.Op = ix.opOf(i, x, r.Task)
 	if p.id.some() {
 		r.CustomID = p.id.of(raw)
 	}
 	r.Body, r.Never = p.request()
 	r.Metadata = p.metadata()
-	r.Digest = x.canon.digest(r.API, r.Model, r.Body)
 	return r, nil
 }
 

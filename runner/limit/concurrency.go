@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
+// DefaultCeiling is the ceiling where none is given.
+const DefaultCeiling = 1024
+
 const (
-	firstCeiling   = 8
-	defaultCeiling = 1024
+	firstCeiling = 8
 	// judged is the ceiling from which "completions rise" is asked. Below it nothing queues yet, so
 	// that is where the server's own latency is learned.
 	judged = 32
@@ -53,7 +55,7 @@ type Concurrency struct {
 // newConcurrency returns a ceiling that never goes above max; 0 means 1,024.
 func newConcurrency(max int) *Concurrency {
 	if max <= 0 {
-		max = defaultCeiling
+		max = DefaultCeiling
 	}
 	return &Concurrency{max: max, ceiling: float64(min(firstCeiling, max)), slow: true, cutAt: -never}
 }

@@ -72,6 +72,12 @@ func (m Amount) PerMillion() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
+// Decimal prints the amount exactly, with as many decimals as it needs.
+func (m Amount) Decimal() string {
+	s := new(big.Rat).SetFrac64(int64(m), 1e12).FloatString(12)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
 // String prints the amount with four decimals, more where it is smaller.
 func (m Amount) String() string {
 	r := new(big.Rat).SetFrac64(int64(m), 1e12)

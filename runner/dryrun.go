@@ -1,0 +1,229 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/result"
+)
+
+// dryRun is a run that only reckons.
+type dryRun struct {
+	*run
+	assume Assume
+	from   string // where the latency comes from
+	ops    []light
+	bad    int64 // operations that cannot be counted
+	f      Forecast
+
+	asked map[[32]byte]struct{} // digests of the requests met so far, with --dedupe
+}
+
+// light is what the simulation needs of an operation: 16 bytes.
+type light struct {
+	prompt, chars int32 // tokens, characters
+	output        int32 // the cap given, in tokens; 0 = none
+	priority      input.Priority
+	noOutput      bool
+}
+
+// past plans what is still to do, as a run does, and learns how long the calls
+// of earlier runs took and what they returned.
+func (d *dryRun) past() error {
+	d.plan, d.from = newPlan(d.Config, d.index), "given"
+	if d.assume.Latency == 0 {
+		d.assume.Latency, d.from = time.Second, "assumed"
+	}
+	store, err := checkpoint.OpenReadOnly(d.Paths.Checkpoint)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return d.answers()
+	case errors.Is(err, checkpoint.ErrLocked):
+		d.Notice("a run holds the checkpoint: what it has finished so far is read from its files")
+		return d.answers()
+	case err != nil:
+		d.Notice(fmt.Sprintf("%v: what is finished is read from the output and errors files", err))
+		return d.answers()
+	}
+	defer store.Close()
+	meta, err := store.Meta()
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	diff := settingsDiff(meta.Settings, requestSettings(d.Config))
+	if len(diff) > 0 && d.Changed == Refuse {
+		d.Notice(fmt.Sprintf("settings changed since the earlier run (%s): a run would ask for --on-changed; finished operations are taken for done", diff[0]))
+	}
+	b := &book{index: d.index, store: store}
+	if d.plan, _, err = b.survey(d.Config, d.started, len(diff) > 0 && d.Changed == Rerun); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	d.learn(d.plan.calls, d.plan.latency, d.plan.usage.Output)
+	return nil
+}
+
+// answers plans from the lines of the output and errors files, as a run does
+// that rebuilds its checkpoint.
+func (d *dryRun) answers() error {
+	b := &book{index: d.index}
+	for _, f := range []struct {
+		path  string
+		final checkpoint.Status
+	}{{d.Paths.Output, checkpoint.Completed}, {d.Paths.Errors, checkpoint.DeadLetter}} {
+		err := result.Scan(f.path, result.ScanOptions{}, func(s result.Scanned) error {
+			if s.Err != nil {
+				return nil // torn, or not ours
+			}
+			op := checkpoint.Operation{Status: f.final}
+			fromLine(&op, s.Line)
+			i, ok := d.index.Find(op.ID)
+			if !ok || d.plan.stand[i] == standDone || d.plan.stand[i] == standDead {
+				return nil
+			}
+			_, err := b.judge(d.Config, d.plan, i, &op, d.started, false)
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read %s: %w", f.path, err)
+		}
+	}
+	d.learn(d.plan.calls, d.plan.latency, d.plan.usage.Output)
+	return nil
+}
+
+// learn takes what is not given from calls that were answered.
+func (d *dryRun) learn(calls int64, latency time.Duration, output int64) {
+	if calls == 0 {
+		return
+	}
+	if d.from == "assumed" {
+		d.assume.Latency, d.from = latency/time.Duration(calls), "learned from earlier calls"
+	}
+	if d.assume.Output == 0 {
+		d.assume.Output = max(1, output/calls)
+	}
+}
+
+// count reckons every operation, on all cores.
+func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer d.feeders.Wait()
+	defer stop()
+	entries := func(yield func(int) bool) {
+		for i := range d.index.Operations() {
+			if d.plan.stand[i] == standTodo && !yield(i) {
+				return
+			}
+		}
+	}
+	todo := 0
+	for range entries {
+		todo++
+	}
+	d.ops = make([]light, 0, todo)
+	if d.Dedupe {
+		d.asked = make(map[[32]byte]struct{})
+		for digest := range d.plan.digests {
+			d.asked[digest] = struct{}{}
+		}
+	}
+	none := func() ([]counted, error) { return nil, nil }
+	var j job
+	for c := range feed(ctx, &d.feeders, none, entries, func(i int) (counted, error) { return d.weigh(i, each != nil) }) {
+		if c.err != nil {
+			return c.err
+		}
+		for i := range c.items {
+			if err := d.enter(&j, &c.items[i], each); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// counted is an operation as the feeders hand it over.
+type counted struct {
+	rec    input.Record // with --dedupe, else without bodies
+	tokens estimate.Tokens
+	refuse *deadLetter
+}
+
+// weigh is reckon without what only sending needs; whole keeps the ID.
+func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.refuse, err = defect(int(d.index.Entry(i).Line), p), nil
+		}
+	}()
+	look := func(rec *input.Record) {
+		c.tokens, c.refuse = d.tokens(rec)
+		c.rec = input.Record{Line: rec.Line, API: rec.API, Priority: rec.Priority, Digest: rec.Digest}
+		if whole {
+			c.rec.CustomID = append(c.rec.CustomID, rec.CustomID...)
+		}
+	}
+	if !d.Dedupe {
+		return c, d.Input.Peek(d.index, i, d.Settings, look)
+	}
+	rec, err := d.Input.Record(d.index, i, d.Settings)
+	if err == nil {
+		look(&rec)
+	}
+	return c, err
+}
+
+// enter adds one operation to what is forecast; j is scratch.
+func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
+	if c.refuse != nil {
+		if d.bad++; d.bad <= 10 {
+			d.Notice(c.refuse.msg)
+		}
+		return nil
+	}
+	*j = job{rec: c.rec, tokens: c.tokens}
+	d.sched.charge(j)
+	_, twin := d.asked[c.rec.Digest]
+	if d.Dedupe && !twin {
+		d.asked[c.rec.Digest] = struct{}{}
+	}
+	if twin {
+		d.f.Duplicates++
+	} else {
+		d.add(j)
+	}
+	if each == nil {
+		return nil
+	}
+	sure := d.sched.chargeOf(j, j.reserved)
+	return each(PerLine{Line: j.rec.Line, CustomID: j.rec.CustomID, Text: j.tokens.Text, Prompt: j.tokens.Prompt, Reserved: sure.Tokens + sure.Output})
+}
+
+func (d *dryRun) add(j *job) {
+	if _, _, never := d.sched.limiter.Never(d.sched.chargeOf(j, int64(j.tokens.MaxOutput))); never {
+		d.f.NeverFit++
+		if len(d.f.NeverFitLines) < maxListed {
+			d.f.NeverFitLines = append(d.f.NeverFitLines, j.rec.Line)
+		}
+		return
+	}
+	prompt := int64(j.tokens.Prompt)
+	d.f.PromptTokens += prompt
+	d.f.ReservedTokens += j.cost.Tokens + j.cost.Output
+	d.f.ReservedOutput += j.reserved
+	if prompt > d.f.Max {
+		d.f.Max, d.f.MaxLine = prompt, j.rec.Line
+	}
+	small := func(n int) int32 { return int32(min(n, math.MaxInt32)) }
+	d.ops = append(d.ops, light{
+		prompt: small(j.tokens.Prompt), chars: small(j.tokens.Chars), output: small(j.tokens.MaxOutput),
+		priority: j.rec.Priority, noOutput: noOutput(j.rec.API),
+	})
+}
