@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -100,6 +101,7 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T
 
 // fill loads the items of a chunk's entries.
 func (c *chunk[T]) fill(load func(i int) (T, error)) {
+	c.items = slices.Grow(c.items, len(c.entries))
 	for _, i := range c.entries {
 		item, err := load(i)
 		if err != nil {

@@ -22,7 +22,8 @@ func (o *outputStats) add(tokens int64) {
 	if o.n < 20 || o.n%20 != 0 {
 		return
 	}
-	seen := slices.Clone(o.last[:min(o.n, len(o.last))])
+	all := o.last
+	seen := all[:min(o.n, len(all))]
 	slices.Sort(seen)
 	o.value = max(1, seen[(len(seen)*99)/100])
 }

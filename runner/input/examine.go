@@ -24,7 +24,8 @@ type examiner struct {
 	max   int
 	p     parser
 	canon canonical
-	raw   []byte // of the line that Peek looks at
+	raw   []byte // of the line that Peek looks at,
+	seen  Record // and what it makes of it
 	out   *findings
 }
 

@@ -56,9 +56,9 @@ func (f *File) Peek(ix *Index, i int, s *Settings, fn func(*Record)) error {
 	if err := f.read(raw, e); err != nil {
 		return err
 	}
-	r, err := x.record(ix, i, s, raw)
-	if err == nil {
-		fn(&r)
+	var err error
+	if x.seen, err = x.record(ix, i, s, raw); err == nil {
+		fn(&x.seen)
 	}
 	return err
 }

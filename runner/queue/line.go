@@ -19,6 +19,7 @@ type line[T any] struct {
 	taken    int64  // when the last one taken had come into view
 	min      Weight // a lower bound of each figure in view, exact if fresh
 	fresh    bool
+	ties     struct{ tokens, output int } // how many in view weigh min, if fresh
 	max      int64 // an upper bound of the tokens in view
 	looked   int64 // picks when max was last found by a scan
 }
@@ -42,8 +43,23 @@ func (l *line[T]) see(x item[T]) {
 		l.view, l.head = l.view[:n], 0
 	}
 	l.view = append(l.view, x)
-	l.max = max(l.max, x.w.Tokens)
-	l.min = Weight{min(l.min.Tokens, x.w.Tokens), min(l.min.Output, x.w.Output)}
+	l.note(x.w)
+}
+
+// note keeps the bounds when something of weight w comes into view.
+func (l *line[T]) note(w Weight) {
+	l.max = max(l.max, w.Tokens)
+	lower(&l.min.Tokens, &l.ties.tokens, w.Tokens)
+	lower(&l.min.Output, &l.ties.output, w.Output)
+}
+
+func lower(least *int64, ties *int, n int64) {
+	if n < *least {
+		*least, *ties = n, 0
+	}
+	if n == *least {
+		*ties++
+	}
 }
 
 // pushFront puts the last one taken back; it keeps its age.
@@ -57,17 +73,18 @@ func (l *line[T]) pushFront(x item[T]) {
 		copy(l.view[1:], l.view)
 		l.view[0] = x
 	}
-	l.max = max(l.max, x.w.Tokens)
-	l.min = Weight{min(l.min.Tokens, x.w.Tokens), min(l.min.Output, x.w.Output)}
+	l.note(x.w)
 }
 
-// least is the lightest of each figure in view. It is found by a scan at most once between two picks.
+// least is the lightest of each figure in view. It is found by a scan at most once between two picks, and only when the last one that
+// weighed so little has left.
 func (l *line[T]) least() Weight {
 	if !l.fresh {
 		l.min, l.fresh = Weight{math.MaxInt64, math.MaxInt64}, true
 		for i := range l.view[l.head:] {
-			w := l.view[l.head+i].w
-			l.min = Weight{min(l.min.Tokens, w.Tokens), min(l.min.Output, w.Output)}
+			w := &l.view[l.head+i].w
+			lower(&l.min.Tokens, &l.ties.tokens, w.Tokens)
+			lower(&l.min.Output, &l.ties.output, w.Output)
 		}
 	}
 	return l.min
@@ -122,9 +139,13 @@ func distance(a, b int64) int64 { return max(a-b, b-a) }
 // take removes the operation at index i of the view and brings the next one into view.
 func (l *line[T]) take(i int) T {
 	x := l.view[i]
-	if w := x.w; w.Tokens <= l.min.Tokens || w.Output <= l.min.Output {
-		l.fresh = false
+	if x.w.Tokens == l.min.Tokens {
+		l.ties.tokens--
 	}
+	if x.w.Output == l.min.Output {
+		l.ties.output--
+	}
+	l.fresh = l.fresh && l.ties.tokens > 0 && l.ties.output > 0
 	copy(l.view[l.head+1:i+1], l.view[l.head:i])
 	l.view[l.head] = item[T]{}
 	l.head++
