@@ -1,18 +1,23 @@
 package fake
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The limits in the order in which a refusal prefers them when they are equally long.
 const (
 	limRequests = iota
 	limTokens
+	limInput
+	limOutput
 	limRequestsDay
 	limTokensDay
 	numLimits
 )
 
 // limitNames are the keys of Stats.Refused; "concurrency", "too_large" and "quota" are the others.
-var limitNames = [numLimits]string{"requests", "tokens", "requests_day", "tokens_day"}
+var limitNames = [numLimits]string{"requests", "tokens", "input_tokens", "output_tokens", "requests_day", "tokens_day"}
 
 // A gate is one limit with its window.
 type gate struct {
@@ -63,30 +68,36 @@ func newAdmission(c *Config, now int64) admission {
 		}
 		return gate{int64(limit), &fixed{limit: int64(limit), length: day}}
 	}
+	output := make1(c.OTPM, c.OTPM)
+	if b, ok := output.win.(*bucket); ok {
+		b.floor = math.Inf(-1) // what is generated is owed, however much that is
+	}
 	return admission{
-		gates:    [numLimits]gate{make1(c.RPM, c.Burst), make1(c.TPM, c.TPM), daily(c.RPD), daily(c.TPD)},
+		gates: [numLimits]gate{
+			make1(c.RPM, c.Burst), make1(c.TPM, c.TPM), make1(c.ITPM, c.ITPM), output, daily(c.RPD), daily(c.TPD),
+		},
 		ceiling:  c.Concurrency,
 		counting: c.CountRefused,
 	}
 }
 
-// cost is what one call takes of limit i.
-func cost(i int, charge int64) int64 {
-	if i == limRequests || i == limRequestsDay {
-		return 1
-	}
-	return charge
+// cost is what a call takes of each limit when it is admitted.
+type cost [numLimits]int64
+
+// cost of output is a token: there must be room for one, and what the answer holds is taken when it is there.
+func (c *call) cost() cost {
+	return cost{limRequests: 1, limTokens: c.charge, limInput: int64(c.prompt - c.cached), limOutput: 1, limRequestsDay: 1, limTokensDay: c.charge}
 }
 
-// ask admits a call with its charge, taking of all limits or of none, or says which limit refused it: the one that
+// ask admits a call at its cost, taking of all limits or of none, or says which limit refused it: the one that
 // takes longest to have room, so that a hint taken from it is true.
-func (a *admission) ask(now, charge int64) *refusal {
+func (a *admission) ask(now int64, price cost) *refusal {
 	var no *refusal
 	for i, g := range a.gates {
 		if g.win == nil {
 			continue
 		}
-		n := cost(i, charge)
+		n := price[i]
 		if n > g.limit {
 			no = &refusal{name: "too_large", index: i, limit: g.limit, asked: n, tooLarge: true}
 			break
@@ -105,17 +116,20 @@ func (a *admission) ask(now, charge int64) *refusal {
 		return no
 	}
 	for i, g := range a.gates {
-		if g.win != nil {
-			g.win.take(now, cost(i, charge))
+		if g.win != nil && i != limOutput {
+			g.win.take(now, price[i])
 		}
 	}
 	a.inFlight++
 	return nil
 }
 
-// done ends an admitted call; unused is the part of its charge that is given back.
-func (a *admission) done(now, at, unused int64) {
+// done ends an admitted call; output is what was generated, unused the part of its charge that is given back.
+func (a *admission) done(now, at, output, unused int64) {
 	a.inFlight--
+	if g := a.gates[limOutput]; g.win != nil && output > 0 {
+		g.win.take(now, output)
+	}
 	if unused <= 0 {
 		return
 	}

@@ -23,6 +23,12 @@ func (s *Server) answer(dst []byte, c *call) []byte {
 		return s.appendEmbeddings(dst, c, h)
 	case apiModerations:
 		return appendModeration(dst, c, h)
+	case apiMessages:
+		return s.appendMessage(dst, c, h)
+	case apiGenerate:
+		return s.appendGemini(dst, c, h)
+	case apiEmbed:
+		return s.appendGeminiEmbedding(dst, c, h)
 	}
 	chat := c.api == apiChat
 	dst = append(dst, `{"id":"`...)
@@ -83,11 +89,11 @@ func (s *Server) appendContent(dst []byte, c *call, h uint64) []byte {
 
 // appendText writes the text of one choice, JSON-escaped.
 func (s *Server) appendText(dst []byte, c *call, h uint64) []byte {
-	if s.cfg.Echo {
+	if c.group.cfg.Echo {
 		return append(dst, c.text...)
 	}
 	dst = append(dst, "Mock"...)
-	for i := 1; i < c.out/c.choices; i++ {
+	for i := 1; i < (c.out-c.reason)/c.choices; i++ {
 		if i%16 == 0 {
 			h = mix(h, uint64(i))
 		}
@@ -106,6 +112,8 @@ func (s *Server) appendResponse(dst []byte, c *call, h uint64) []byte {
 		dst = append(dst, `,"status":"failed","error":{"code":"server_error","message":"The model failed to generate a response."},"incomplete_details":null`...)
 	case c.finish == "length":
 		dst = append(dst, `,"status":"incomplete","error":null,"incomplete_details":{"reason":"max_output_tokens"}`...)
+	case c.finish == "content_filter":
+		dst = append(dst, `,"status":"incomplete","error":null,"incomplete_details":{"reason":"content_filter"}`...)
 	default:
 		dst = append(dst, `,"status":"completed","error":null,"incomplete_details":null`...)
 	}
@@ -121,7 +129,7 @@ func (s *Server) appendResponse(dst []byte, c *call, h uint64) []byte {
 	return append(appendUsage(dst, "input", "output", c), '}')
 }
 
-// appendUsage writes usage under either family of names; 0 cached and 0 reasoning tokens.
+// appendUsage writes usage under either family of names.
 func appendUsage(dst []byte, in, out string, c *call) []byte {
 	field := func(sep, a, b string, n int) {
 		dst = append(append(append(append(dst, sep...), a...), b...), `":`...)
@@ -130,15 +138,15 @@ func appendUsage(dst []byte, in, out string, c *call) []byte {
 	field(`{"`, in, `_tokens`, c.prompt)
 	field(`,"`, out, `_tokens`, c.out)
 	field(`,"`, `total`, `_tokens`, c.prompt+c.out)
-	field(`,"`, in, `_tokens_details":{"cached_tokens`, 0)
-	field(`},"`, out, `_tokens_details":{"reasoning_tokens`, 0)
+	field(`,"`, in, `_tokens_details":{"cached_tokens`, c.cached)
+	field(`},"`, out, `_tokens_details":{"reasoning_tokens`, c.reason)
 	return append(dst, `}}`...)
 }
 
 func (s *Server) appendEmbeddings(dst []byte, c *call, h uint64) []byte {
 	dims := c.dims
 	if dims <= 0 {
-		dims = s.cfg.Dimensions
+		dims = c.group.cfg.Dimensions
 	}
 	dst = append(dst, `{"object":"list","data":[`...)
 	for i := range c.inputs {

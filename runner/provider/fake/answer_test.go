@@ -84,7 +84,6 @@ func TestRejected(t *testing.T) {
 		{"POST", "/v1/chat/completions", chat("a"), "", 401, "invalid_api_key"},
 		{"POST", "/v1/chat/completions", `{"model":"z"}`, "Bearer secret", 404, "model_not_found"},
 		{"POST", "/v1/chat/completions", `{"messages":[]}`, "Bearer secret", 400, "model parameter"},
-		{"POST", "/v1/chat/completions", `{"model":"m","stream":true}`, "Bearer secret", 400, "stream"},
 		{"POST", "/v1/chat/completions", `{"model":"m","n":129}`, "Bearer secret", 400, "maximum"},
 		{"POST", "/v1/chat/completions", `{"model":`, "Bearer secret", 400, "parse"},
 		{"POST", "/v1/chat/completions", `[]`, "Bearer secret", 400, "parse"},
@@ -195,7 +194,7 @@ func TestParse(t *testing.T) {
 	if s, err := ParseStyle("retry-after"); s != RetryAfter || err != nil || s.String() != "retry-after" {
 		t.Errorf("got %v, %v", s, err)
 	}
-	if _, err := ParseStyle("azure"); err == nil || !strings.Contains(err.Error(), "want one of [openai") {
+	if _, err := ParseStyle("bedrock"); err == nil || !strings.Contains(err.Error(), "want one of [openai") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -204,7 +203,7 @@ func TestLatencyDraws(t *testing.T) {
 	s := New(Config{Latency: 3 * time.Second, LatencyJitter: time.Second})
 	sum, lowest, highest := time.Duration(0), time.Hour, time.Duration(0)
 	for i := range uint64(2000) {
-		d := s.latency(&call{bodyID: i})
+		d := s.latency(&call{bodyID: i, group: s.group("")})
 		sum, lowest, highest = sum+d, min(lowest, d), max(highest, d)
 	}
 	if mean := sum / 2000; lowest < 2*time.Second || highest > 4*time.Second || mean < 2950*time.Millisecond || mean > 3050*time.Millisecond {
@@ -213,7 +212,7 @@ func TestLatencyDraws(t *testing.T) {
 	s = New(Config{Latency: 3 * time.Second, LatencySigma: 0.5})
 	below := 0
 	for i := range uint64(2000) {
-		if s.latency(&call{bodyID: i}) < 3*time.Second {
+		if s.latency(&call{bodyID: i, group: s.group("")}) < 3*time.Second {
 			below++
 		}
 	}

@@ -15,16 +15,36 @@ const (
 	apiEmbeddings  = "/embeddings"
 	apiCompletions = "/completions"
 	apiModerations = "/moderations"
+	apiMessages    = "/messages"
+	apiGenerate    = "/generateContent" // Gemini's: /models/MODEL:generateContent, or :streamGenerateContent
+	apiEmbed       = "/embedContent"
 )
 
-// apiOf returns the API of a path such as /v1/chat/completions, whatever its prefix; "" for none.
-func apiOf(path string) string {
-	for _, api := range [...]string{apiChat, apiResponses, apiEmbeddings, apiCompletions, apiModerations} {
+// route reads the API, and Gemini's model, off a path such as /v1/chat/completions, whatever its prefix.
+func (c *call) route(path string) {
+	for _, api := range [...]string{apiChat, apiResponses, apiEmbeddings, apiCompletions, apiModerations, apiMessages} {
 		if strings.HasSuffix(path, api) {
-			return api
+			c.api = api
+			return
 		}
 	}
-	return ""
+	_, last, _ := strings.Cut(path, "/models/")
+	switch model, method, _ := strings.Cut(last, ":"); {
+	case model == "":
+	case method == "generateContent" || method == "streamGenerateContent":
+		c.api, c.model, c.stream = apiGenerate, model, method[0] == 's'
+	case method == "embedContent":
+		c.api, c.model = apiEmbed, model
+	}
+}
+
+// generates says whether the API's answers are a model's output.
+func (c *call) generates() bool {
+	switch c.api {
+	case apiChat, apiResponses, apiCompletions, apiMessages, apiGenerate:
+		return true
+	}
+	return false
 }
 
 // What one call may ask for: OpenAI's bound of n, and enough for any embedding.
@@ -36,8 +56,13 @@ const (
 // call is one request and what became of it.
 type call struct {
 	api, model string
+	id         string // of the request
+	group      *group
+	dialect    Style  // of error bodies
+	hints      Style  // of headers
 	key        string // Idempotency-Key
 	keyID      uint64 // hash of key; bodyID without one
+	lockID     uint64 // hash of key, API and model: a key means nothing to another model
 	bodyID     uint64
 	body       []byte // valid until the handler returns
 
@@ -50,6 +75,7 @@ type call struct {
 	base64  bool   // embeddings as base64
 	text    []byte // last text, raw JSON: what Echo answers
 	stream  bool
+	usage   bool // chat: the stream is to end with a chunk that has the usage
 
 	era     uint64 // of the server, see Reset
 	at      int64  // admission, ns
@@ -57,9 +83,12 @@ type call struct {
 	serial  uint64 // number of the call, from 1
 	attempt uint64 // number of the admitted call with this body, from 1
 	charge  int64
-	out     int // tokens of the answer, all choices
-	finish  string
+	out     int    // tokens of the answer, all choices, reasoning included
+	cached  int    // tokens of the prompt
+	reason  int    // tokens of out
+	finish  string // in OpenAI's words, or as a fault has it
 	fault   string // its name, if one was played
+	arg     string // its argument
 }
 
 // read fills the call from its body; false if that is no JSON object.
@@ -69,8 +98,7 @@ func (c *call) read(body []byte) bool {
 	c.body, c.bodyID = body, binary.BigEndian.Uint64(sum[:])
 	c.keyID = c.bodyID
 	if c.key != "" {
-		sum = sha256.Sum256([]byte(c.key))
-		c.keyID = binary.BigEndian.Uint64(sum[:])
+		c.keyID = hash(c.key)
 	}
 	if len(body) == 0 || body[0] != '{' || !json.Valid(body) {
 		return false
@@ -79,24 +107,42 @@ func (c *call) read(body []byte) bool {
 	object(body, func(key, v []byte) {
 		switch string(key) {
 		case "model":
-			c.model = string(unquote(v))
+			if c.model == "" {
+				c.model = string(unquote(v))
+			}
 		case "max_tokens", "max_completion_tokens", "max_output_tokens":
 			c.maxOut = max(c.maxOut, number(v))
 		case "n":
 			n = max(1, number(v))
-		case "dimensions":
+		case "dimensions", "outputDimensionality":
 			c.dims = number(v)
 		case "encoding_format":
 			c.base64 = string(v) == `"base64"`
 		case "stream":
-			c.stream = string(v) == "true"
-		case "messages", "prompt", "input", "instructions":
+			c.stream = string(v) == "true" && c.generates()
+		case "stream_options":
+			object(v, func(key, v []byte) {
+				c.usage = c.usage || string(key) == "include_usage" && string(v) == "true"
+			})
+		case "messages", "prompt", "input", "instructions", "system", "contents":
 			c.texts(v)
+		case "content", "systemInstruction", "system_instruction":
+			object(v, c.message)
+		case "generationConfig":
+			object(v, func(key, v []byte) {
+				switch string(key) {
+				case "maxOutputTokens":
+					c.maxOut = number(v)
+				case "candidateCount":
+					n = max(1, number(v))
+				}
+			})
 		}
 	})
+	c.lockID = mix(mix(c.keyID, hash(c.api)), hash(c.model))
 	c.inputs, c.choices = max(1, c.inputs), 1
 	switch c.api {
-	case apiChat:
+	case apiChat, apiGenerate:
 		c.choices = n
 	case apiCompletions:
 		c.choices = n * c.inputs
@@ -133,7 +179,12 @@ func (c *call) message(key, v []byte) {
 	switch string(key) {
 	case "role":
 		c.chars += runes(unquote(v))
-	case "content":
+	case "text": // a part that stands where a message may
+		if t := unquote(v); t != nil {
+			c.text = t
+			c.chars += runes(t)
+		}
+	case "content", "parts":
 		if t := unquote(v); t != nil {
 			c.text = t
 			c.chars += runes(t)
@@ -148,6 +199,11 @@ func (c *call) message(key, v []byte) {
 			})
 		})
 	}
+}
+
+func hash(s string) uint64 {
+	sum := sha256.Sum256([]byte(s))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // mix is splitmix64's finaliser: what the choices made by hash are drawn from.

@@ -6,80 +6,12 @@ import (
 	"time"
 )
 
-// Window is the way in which the server keeps a minute's limits.
-type Window uint8
-
-const (
-	// Bucket refills continuously at limit/window and holds Config.Burst requests (the limit if zero) and the token limit.
-	Bucket Window = iota
-	// Fixed counts from zero again at the start of each window (see Config.Phase and Config.FixedAtFirst).
-	Fixed
-	// Sliding keeps an exact log: in any rolling window no more than the limit.
-	Sliding
-	// Slices keeps the limit in slices (Config.Slice): each gets its share of the limit, unused credit carries over only
-	// up to the next whole unit (so a limit of 90 a minute admits 1, 2, 1, 2 a second, and one of 20 one each 3 s), and
-	// a charge above a slice's share passes in an untouched slice and is paid off by those that follow.
-	// The headers state the minute's limit and what is left of it, as Azure's do.
-	Slices
-)
-
-// Accounting is what a call is charged on the token limit when it is admitted.
-type Accounting uint8
-
-const (
-	Sum  Accounting = iota // prompt + output cap (Azure, Groq, Cerebras)
-	Max                    // the larger of ceil(characters/4)+1 and the output cap (OpenAI)
-	In                     // prompt alone (Gemini, Anthropic's input limit)
-	None                   // nothing: no token limit
-)
-
-// Style is the dialect of rate-limit headers and error bodies.
-type Style uint8
-
-const (
-	OpenAI     Style = iota // x-ratelimit-* on every answer, retry-after on a 429
-	Anthropic               // anthropic-ratelimit-* on every answer, retry-after on a 429; Anthropic's error bodies
-	OpenRouter              // X-RateLimit-* (reset in Unix ms) on its own 429 and nothing else; OpenRouter's error bodies
-	RetryAfter              // retry-after on a 429 and nothing else
-	NoHeaders               // no hint at all
-)
-
-// names of the enumerations as flags spell them; the index is the value.
-var (
-	windowNames     = [...]string{"bucket", "fixed", "sliding", "slices"}
-	accountingNames = [...]string{"sum", "max", "input", "none"}
-	styleNames      = [...]string{"openai", "anthropic", "openrouter", "retry-after", "none"}
-)
-
-func (w Window) String() string     { return windowNames[w] }
-func (a Accounting) String() string { return accountingNames[a] }
-func (s Style) String() string      { return styleNames[s] }
-
-// ParseWindow reads bucket, fixed, sliding or slices.
-func ParseWindow(s string) (Window, error) { return parse[Window]("window", windowNames[:], s) }
-
-// ParseAccounting reads sum, max, input or none.
-func ParseAccounting(s string) (Accounting, error) {
-	return parse[Accounting]("accounting", accountingNames[:], s)
-}
-
-// ParseStyle reads openai, anthropic, openrouter, retry-after or none.
-func ParseStyle(s string) (Style, error) { return parse[Style]("header style", styleNames[:], s) }
-
-func parse[T ~uint8](what string, names []string, s string) (T, error) {
-	for i, n := range names {
-		if n == s {
-			return T(i), nil
-		}
-	}
-	return 0, fmt.Errorf("%s %q: want one of %v", what, s, names)
-}
-
 // Config says how the server behaves. The zero value answers every call at once, without limits or faults.
 type Config struct {
 	// Limits. Zero means none.
 	RPM, TPM    int // requests and tokens admitted in a WindowLength
 	RPD, TPD    int // requests and tokens admitted in a Day, windows aligned to the Unix epoch (UTC days)
+	ITPM, OTPM  int // input and output tokens in a WindowLength: input (but what is cached) at admission, output once it is generated
 	Concurrency int // calls admitted and not yet answered
 
 	Window       Window
@@ -96,6 +28,7 @@ type Config struct {
 	CountRefused  bool // refused calls use up the request limit too
 
 	Style       Style
+	OneDialect  bool          // Style and Accounting hold on the native APIs too
 	RefuseDelay time.Duration // a refusal takes this long; 0 = at once
 
 	// Answers.
@@ -104,36 +37,53 @@ type Config struct {
 	LatencySigma   float64       // > 0: lognormal around Latency as the median, with this sigma
 	Output         int           // tokens of an answer; 0 = 32. The body's cap cuts it (finish length)
 	OutputJitter   int           // ± around Output, even
+	Cached         int           // tokens of a prompt that count as read from a cache
+	Reasoning      int           // tokens of an answer that are reasoning, and no text
+	Chunks         int           // pieces of a streamed answer's text; 0 = 8. Latency is the time to the last
 	Dimensions     int           // of an embedding; 0 = 8; the body's own "dimensions" wins
 	Echo           bool          // the answer's text is the last message's (or prompt's) text
 	Seed           uint64        // of every choice made by hash: equal seeds and bodies give equal answers
 	ErrorRate      float64       // share of calls answered with one of ErrorStatus
 	ErrorStatus    []int         // nil = 500, 503, 529
+	ErrorMax       int           // > 0: ErrorRate fails no more calls than that
+	FailFirst      int           // the first FailFirst admitted calls are answered with FailStatus
+	FailStatus     int           // 0 = 500
 	LostRate       float64       // share of calls whose answer is computed and billed, then lost with the connection
 	HonourKeys     bool          // an Idempotency-Key answered before gets that answer again, unbilled and past the limits
 	APIKey         string        // non-empty: calls without it (Bearer, x-api-key, api-key) get 401
 	Models         []string      // non-empty: other models get 404 model_not_found
-	QuotaAfter     int           // > 0: after this many billed calls every call gets insufficient_quota
+	QuotaAfter     int           // > 0: after this many billed calls every call is told that the credit is spent
 	DownFrom       int           // > 0: from the DownFrom-th call asked ...
 	DownUntil      int           // ... to before the DownUntil-th (0 = for ever) the server is down:
+	DownAfter      time.Duration // > 0: from this long after the first call asked ...
+	UpAfter        time.Duration // ... to this long after it (0 = for ever) the server is down too
 	DownStatus     int           // it answers this status; 0 = cuts the connection
 	MaxBody        int64         // bytes of a request body; 0 = 64 MiB; above it 413
 	LogMax         int           // entries kept for GET /log; 0 = 100,000, negative = none
 	TrackMax       int           // operations followed for billed_twice; 0 = 4,000,000 (about 200 bytes for each at most)
 	MaxFaultBodies int           // bodies with counted faults that are followed; 0 = 1,000,000
 
+	// PerModel has the settings of models that do not share the limits, counts and manners of all others: each is limited
+	// by its own Config alone. Zero windows and lengths are this Config's. DownFrom counts the calls of all models.
+	// Seed, HonourKeys, APIKey, Models, MaxBody, LogMax, TrackMax, MaxFaultBodies, PerModel and Count are ignored there.
+	PerModel map[string]Config
+
 	// Count gives the prompt tokens of a request body; nil = ceil(characters/4)+1. Called without a lock, by many at once.
+	// 0 = it cannot say: the server's own estimate holds.
 	Count func(api, model string, body []byte) int
 }
 
 // Validate names the first setting that makes no sense; New takes what Validate passes.
 func (c Config) Validate() error {
-	for _, n := range []int{c.RPM, c.TPM, c.RPD, c.TPD, c.Concurrency, c.Burst, c.DefaultOutput, c.Output, c.OutputJitter, c.Dimensions, c.QuotaAfter, c.DownFrom, c.DownUntil} {
+	for _, n := range []int{
+		c.RPM, c.TPM, c.RPD, c.TPD, c.Concurrency, c.Burst, c.DefaultOutput, c.Output, c.OutputJitter, c.Dimensions, c.QuotaAfter, c.DownFrom, c.DownUntil,
+		c.ITPM, c.OTPM, c.Cached, c.Reasoning, c.Chunks, c.ErrorMax, c.FailFirst,
+	} {
 		if n < 0 {
 			return fmt.Errorf("a limit or count of %d: want 0 or more", n)
 		}
 	}
-	for _, d := range []time.Duration{c.WindowLength, c.Day, c.Phase, c.Slice, c.RefuseDelay, c.Latency, c.LatencyJitter} {
+	for _, d := range []time.Duration{c.WindowLength, c.Day, c.Phase, c.Slice, c.RefuseDelay, c.Latency, c.LatencyJitter, c.DownAfter, c.UpAfter} {
 		if d < 0 {
 			return fmt.Errorf("a duration of %v: want 0 or more", d)
 		}
@@ -143,7 +93,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("a share of %v: want 0 to 1", share)
 		}
 	}
-	for _, status := range append([]int{c.DownStatus}, c.ErrorStatus...) {
+	for _, status := range append([]int{c.DownStatus, c.FailStatus}, c.ErrorStatus...) {
 		if status != 0 && (status < 400 || status > 599) {
 			return fmt.Errorf("an error status of %d: want 400 to 599", status)
 		}
@@ -153,8 +103,15 @@ func (c Config) Validate() error {
 		return fmt.Errorf("a window of %v: want a millisecond or more", c.WindowLength)
 	case c.DownUntil > 0 && c.DownUntil <= c.DownFrom:
 		return fmt.Errorf("down from call %d until call %d: want a later end", c.DownFrom, c.DownUntil)
+	case c.UpAfter > 0 && c.UpAfter <= c.DownAfter:
+		return fmt.Errorf("down after %v, up after %v: want a later end", c.DownAfter, c.UpAfter)
 	case int(c.Window) >= len(windowNames) || int(c.Accounting) >= len(accountingNames) || int(c.Style) >= len(styleNames):
 		return errors.New("an unknown window, accounting or style")
+	}
+	for name, m := range c.PerModel {
+		if err := m.Validate(); err != nil {
+			return fmt.Errorf("model %s: %w", name, err)
+		}
 	}
 	return nil
 }
@@ -165,6 +122,8 @@ func (c Config) withDefaults() Config {
 	def(&c.Burst, c.RPM)
 	def(&c.Slice, c.WindowLength/60)
 	def(&c.Output, 32)
+	def(&c.Chunks, 8)
+	def(&c.FailStatus, 500)
 	def(&c.Dimensions, 8)
 	def(&c.MaxBody, 64<<20)
 	def(&c.LogMax, 100_000)

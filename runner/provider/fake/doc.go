@@ -2,7 +2,7 @@
 // OpenAI-compatible server does, plays faults by rate or as a prompt names them, and keeps a ledger of what it was asked,
 // refused, answered and would have billed. Tests, the demo and benchmarks all use it: in-process through Transport (also
 // under testing/synctest: it reads time.Now, waits with timers that end with the request's context and starts no
-// goroutine) or on a listener through Serve.
+// goroutine but a streamed answer's) or on a listener through Serve.
 //
 // The ledger is the server's own account. It takes nothing from the client but the Idempotency-Key, and what was billed
 // twice is counted by the request's body as well, so that a client that changes keys is found out. It is written before the

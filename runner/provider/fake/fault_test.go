@@ -56,6 +56,21 @@ func TestFaults(t *testing.T) {
 		{"slow=soon", 400, "invalid duration", false, nil},
 		{"nonsense", 400, "unknown fault", false, nil},
 		{"retryafter", 400, "unknown fault", false, nil},
+		{"overloaded", 503, "server_is_overloaded", false, nil},
+		{"daily=azure", 429, "Please retry after 86400 seconds", false, nil},
+		{"quota=credit_balance", 400, "credit balance is too low", false, nil},
+		{"quota=nonsense", 400, "unknown fault", false, nil},
+		{"daily=nonsense", 400, "unknown fault", false, nil},
+		{"region", 403, "unsupported_country", false, nil},
+		{"moderation", 403, "flagged_input", false, nil},
+		{"finish=pause", 200, `"finish_reason":"pause"`, true, nil},
+		{"keepalive=3s", 200, "\n\n{", true, nil},
+		{"stream_cut=2", 200, `"finish_reason":"stop"`, true, nil},
+		{"stream_stall=2", 200, `"finish_reason":"stop"`, true, nil},
+		{"stream_end", 200, `"finish_reason":"stop"`, true, nil},
+		{"stream_error", 200, `"finish_reason":"stop"`, true, nil},
+		{"stream_undone", 200, `"finish_reason":"stop"`, true, nil},
+		{"stream_open", 200, `"finish_reason":"stop"`, true, nil},
 		{"hang", 0, "", false, context.DeadlineExceeded},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,8 +163,8 @@ func TestBomb(t *testing.T) {
 
 func TestFaultDocs(t *testing.T) {
 	docs := Faults()
-	if len(docs) != len(faults)+2 {
-		t.Errorf("got %d, want a line for each fault and two on the notation", len(docs))
+	if len(docs) != len(faults)+len(spends)+2 {
+		t.Errorf("got %d, want a line for each fault, one for each form of quota and two on the notation", len(docs))
 	}
 	for _, d := range docs {
 		if !strings.HasPrefix(d.Marker, "[[fault:") || d.Doc == "" {

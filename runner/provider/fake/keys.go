@@ -22,26 +22,26 @@ func newKeyring(limit int) keyring {
 }
 
 func (k *keyring) begin(c *call) (standingKey, <-chan struct{}) {
-	if body, ok := k.done[c.keyID]; ok {
+	if body, ok := k.done[c.lockID]; ok {
 		if body != c.bodyID {
 			return keyAnother, nil
 		}
 		return keyAgain, nil
 	}
-	if ch, ok := k.pending[c.keyID]; ok {
+	if ch, ok := k.pending[c.lockID]; ok {
 		return keyWait, ch
 	}
-	k.pending[c.keyID] = make(chan struct{})
+	k.pending[c.lockID] = make(chan struct{})
 	return keyFresh, nil
 }
 
 // end wakes those that wait; a billed call's answer is what they get.
 func (k *keyring) end(c *call, billed bool) {
 	if billed && len(k.done) < k.max {
-		k.done[c.keyID] = c.bodyID
+		k.done[c.lockID] = c.bodyID
 	}
-	close(k.pending[c.keyID])
-	delete(k.pending, c.keyID)
+	close(k.pending[c.lockID])
+	delete(k.pending, c.lockID)
 }
 
 // drop lets all go that wait.

@@ -1,53 +1,70 @@
 package fake
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"time"
 )
 
-// perform plays what the call's fault, the rates and the clock have in store for it. billed = an answer was computed.
-func (s *Server) perform(ctx context.Context, sc *scratch, c *call, m scripted, isScripted bool) (rep reply, billed bool) {
-	var f fault
-	switch draw := mix(s.cfg.Seed^c.bodyID, c.attempt); {
-	case isScripted:
-		f, _ = lookup(m)
-	case s.cfg.ErrorRate > 0 && unit(draw) < s.cfg.ErrorRate:
-		c.fault = "error"
-		wait(ctx, s.latency(c))
-		return s.statusFailure(s.cfg.ErrorStatus[mix(draw, 1)%uint64(len(s.cfg.ErrorStatus))]), false
-	case s.cfg.LostRate > 0 && unit(mix(draw, 2)) < s.cfg.LostRate:
-		f, _ = lookup(scripted{name: "lost"})
+// perform plays what the call's fault and the clock have in store for it. billed = an answer was computed; one that is
+// streamed is yet to be.
+func (s *Server) perform(ctx context.Context, sc *scratch, c *call, m scripted) (rep reply, billed bool) {
+	f, known := lookup(m)
+	late := !known && m.name != "" // drawn, not named: it fails when an answer would have come
+	if late {
+		status, _ := strconv.Atoi(m.arg) // drawn writes a number
+		f = failing(m.name, status)
 	}
-	c.fault = f.name
-	delay := s.latency(c)
-	switch f.name {
-	case "":
-		f.billed = true
-	case "hang":
+	c.fault, c.arg = f.name, m.arg
+	if f.name == "hang" {
 		<-ctx.Done()
 		return reply{cut: true}, false
-	case "slow":
-		d, err := time.ParseDuration(m.arg)
-		if err != nil {
-			return s.failure(400, "invalid_request_error", "", "slow: "+err.Error(), nil), false
-		}
-		delay += d
-	case "length":
-		c.finish = "length"
-	case "filter":
-		c.finish = "content_filter"
-	case "choice_error":
-		c.finish = "error"
 	}
-	if f.billed {
+	delay, err := c.shape(s.latency(c))
+	if err != nil {
+		return c.fail(failure{status: 400, typ: "invalid_request_error", text: err.Error()}), false
+	}
+	billed = f.billed || m.name == ""
+	switch {
+	case billed && (c.stream && c.streamed(f) || c.fault == "keepalive"):
+		return s.whole(sc, c, delay), true
+	case billed:
 		wait(ctx, delay) // the client may go: an answer that was begun is billed all the same
 		rep = reply{status: 200, body: s.build(sc, c)}
+	case late:
+		wait(ctx, delay)
 	}
 	if f.play != nil {
 		f.play(s, c, &rep, m.arg)
 	}
-	return rep, f.billed
+	if c.stream && rep.status == 200 && rep.ctype == "" && !billed { // an error or a blocked prompt, as the stream's only event
+		rep.ctype = eventStream
+		rep.body = slices.Concat([]byte("data: "), bytes.TrimSpace(rep.body), []byte("\n\n"))
+	}
+	return rep, billed
+}
+
+const eventStream = "text/event-stream"
+
+// streamed says whether the answer goes out as a stream under this fault.
+func (c *call) streamed(f fault) bool {
+	return f.play == nil || f.name == "truncated" || f.name == "short" || f.name == "empty"
+}
+
+// whole is the complete answer: as a stream that takes delay, or whole at once. A stream is no part of the scratch.
+func (s *Server) whole(sc *scratch, c *call, delay time.Duration) reply {
+	if c.stream {
+		return reply{status: 200, ctype: eventStream, stream: s.plan(c, delay)}
+	}
+	body := s.build(sc, c)
+	if c.fault == "keepalive" {
+		return reply{status: 200, stream: blanks(c, delay, body)}
+	}
+	return reply{status: 200, body: body}
 }
 
 // build writes the complete answer into the scratch buffer.
@@ -56,18 +73,34 @@ func (s *Server) build(sc *scratch, c *call) []byte {
 	return sc.out
 }
 
+// empty is an answer without content, in the shape of the API.
+func (c *call) empty() []byte {
+	switch c.api {
+	case apiMessages:
+		return encode(c.messageObject(0, []any{}, "end_turn", 0))
+	case apiGenerate:
+		return encode(c.geminiAnswer(0, []any{}, 0))
+	}
+	return fmt.Appendf(nil, `{"id":"chatcmpl-empty","object":"chat.completion","created":%d,"model":"%s","choices":[],"output":[],"data":[],"usage":{"prompt_tokens":%d,"completion_tokens":0,"total_tokens":%d}}`,
+		created, c.model, c.prompt, c.prompt)
+}
+
 // size reckons a call's tokens: what it asks for, what it is charged and what its answer will hold.
 func (s *Server) size(c *call) {
+	cfg := &c.group.cfg
 	estimate := (c.chars+3)/4 + 1
 	c.prompt = estimate
-	if s.cfg.Count != nil {
-		c.prompt = s.cfg.Count(c.api, c.model, c.body)
+	if cfg.Count != nil {
+		if n := cfg.Count(c.api, c.model, c.body); n > 0 {
+			c.prompt = n
+		}
 	}
+	c.cached = min(cfg.Cached, c.prompt-1)
 	reserve := 0
-	if c.api == apiChat || c.api == apiResponses || c.api == apiCompletions {
-		each := s.cfg.Output
-		if j := s.cfg.OutputJitter; j > 0 {
-			each += int(mix(mix(s.cfg.Seed, c.bodyID), 3)%uint64(2*j+1)) - j
+	if c.generates() {
+		each := cfg.Output
+		if j := cfg.OutputJitter; j > 0 {
+			each += int(mix(mix(cfg.Seed, c.bodyID), 3)%uint64(2*j+1)) - j
 		}
 		each = max(1, each)
 		c.finish = "stop"
@@ -75,34 +108,37 @@ func (s *Server) size(c *call) {
 			each, c.finish = c.maxOut, "length"
 		}
 		c.out = each * c.choices
+		c.reason = min(cfg.Reasoning, c.out-c.choices)
 		switch {
 		case c.maxOut > 0:
 			reserve = c.maxOut * c.choices
-		case s.cfg.DefaultOutput > 0:
-			reserve = s.cfg.DefaultOutput * c.choices
+		case cfg.DefaultOutput > 0:
+			reserve = cfg.DefaultOutput * c.choices
 		default:
 			reserve = c.out
 		}
 	}
-	switch s.cfg.Accounting {
-	case Sum:
-		c.charge = int64(c.prompt + reserve)
-	case Max:
-		c.charge = int64(max(estimate, reserve))
-	case In:
+	c.charge = int64(c.prompt + reserve)
+	switch {
+	case cfg.Accounting == None:
+		c.charge = 0
+	case cfg.Accounting == In || c.dialect == Gemini && !cfg.OneDialect: // Gemini limits the input alone
 		c.charge = int64(c.prompt)
+	case cfg.Accounting == Max:
+		c.charge = int64(max(estimate, reserve))
 	}
 }
 
 // latency draws the call's service time.
 func (s *Server) latency(c *call) time.Duration {
-	d := s.cfg.Latency
-	h := mix(mix(s.cfg.Seed, c.bodyID), c.attempt+4)
-	if sigma := s.cfg.LatencySigma; sigma > 0 {
+	cfg := &c.group.cfg
+	d := cfg.Latency
+	h := mix(mix(cfg.Seed, c.bodyID), c.attempt+4)
+	if sigma := cfg.LatencySigma; sigma > 0 {
 		normal := math.Sqrt(-2*math.Log(1-unit(h))) * math.Cos(2*math.Pi*unit(mix(h, 1))) // Box-Muller
 		d = time.Duration(float64(d) * math.Exp(sigma*normal))
 	}
-	if j := s.cfg.LatencyJitter; j > 0 {
+	if j := cfg.LatencyJitter; j > 0 {
 		d += time.Duration((2*unit(mix(h, 2)) - 1) * float64(j))
 	}
 	return max(0, d)

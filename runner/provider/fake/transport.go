@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Transport is an http.RoundTripper that calls a Server in the caller's own goroutine, without a socket. It behaves as
+// Transport is an http.RoundTripper that calls a Server in the caller's own goroutine, without a socket; a streamed answer
+// has a goroutine of its own, which ends with it, with the request's context or with the body's Close. It behaves as
 // http.Transport over a connection: a cut connection is io.EOF before the headers and io.ErrUnexpectedEOF in the body,
 // the httptrace hooks GotConn, WroteHeaders, WroteRequest and GotFirstResponseByte are called, gzip is unpacked unless
 // the caller asked for an encoding itself, redirects are returned. Safe for concurrent use.
@@ -33,8 +34,8 @@ func (headerTimeout) Temporary() bool { return true }
 // RoundTrip returns the server's answer, or an error when the context ended or the connection was cut.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
+	var err error
 	if req.Body != nil {
-		var err error
 		body, err = io.ReadAll(req.Body)
 		_ = req.Body.Close() // a body that has been read holds nothing back
 		if err != nil {
@@ -59,17 +60,33 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := req.WithContext(bounded)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	w := recorder{header: http.Header{}}
-	cut := w.serve(t.Server, r)
+	var live *liveBody
+	cut := w.serve(t.Server, r, func(rep *reply) {
+		if rep.stream == nil {
+			rep.write(bounded, &w)
+			return
+		}
+		live = goLive(ctx, *rep)
+	})
+	if live != nil {
+		cut = live.await(bounded, &w)
+	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case bounded.Err() != nil:
-		return nil, headerTimeout{}
+		err = context.Cause(ctx)
+	case bounded.Err() != nil && w.status == 0:
+		err = headerTimeout{}
 	case cut && w.status == 0:
-		return nil, io.EOF
+		err = io.EOF
+	}
+	if err != nil {
+		if live != nil {
+			_ = live.Close() // it returns nil
+		}
+		return nil, err
 	}
 	trace.GotFirstResponseByte()
-	return w.response(req, cut)
+	return w.response(req, live, cut)
 }
 
 // traceOf returns the context's hooks with those that are used here filled in.
@@ -115,7 +132,12 @@ func (w *recorder) Write(p []byte) (int, error) {
 }
 
 // serve runs the handler; cut = it aborted the connection.
-func (w *recorder) serve(h http.Handler, r *http.Request) (cut bool) {
+func (w *recorder) serve(s *Server, r *http.Request, send func(*reply)) (cut bool) {
+	return cutShort(func() { s.serveHTTP(w, r, send) })
+}
+
+// cutShort says whether fn gave up the connection.
+func cutShort(fn func()) (cut bool) {
 	defer func() {
 		switch e := recover(); e {
 		case nil:
@@ -125,25 +147,29 @@ func (w *recorder) serve(h http.Handler, r *http.Request) (cut bool) {
 			panic(e)
 		}
 	}()
-	h.ServeHTTP(w, r)
+	fn()
 	return false
 }
 
-func (w *recorder) response(req *http.Request, cut bool) (*http.Response, error) {
+func (w *recorder) response(req *http.Request, live *liveBody, cut bool) (*http.Response, error) {
 	var body io.Reader = &w.body
 	if cut {
 		body = io.MultiReader(body, cutReader{})
 	}
 	w.WriteHeader(http.StatusOK)
+	w.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	res := &http.Response{
 		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, ContentLength: -1, Request: req,
 	}
+	if live != nil {
+		res.Body = live
+		return res, nil
+	}
 	if n, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64); err == nil {
 		res.ContentLength = n
 	}
-	w.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	if w.header.Get("Content-Encoding") == "gzip" && req.Header.Get("Accept-Encoding") == "" {
 		z, err := gzip.NewReader(body)
 		if err != nil {

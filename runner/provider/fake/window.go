@@ -23,6 +23,7 @@ const eps = 1e-6
 // bucket is a token bucket with continuous refill.
 type bucket struct {
 	rate, capacity, level float64 // rate a nanosecond
+	floor                 float64 // lowest level: below zero, what was taken beyond it is owed
 	last                  int64
 }
 
@@ -49,7 +50,7 @@ func (b *bucket) until(n float64) int64 {
 
 func (b *bucket) take(now, n int64) {
 	b.refill(now)
-	b.level = max(0, b.level-float64(n))
+	b.level = max(b.floor, b.level-float64(n))
 }
 
 func (b *bucket) giveBack(now, _, n int64) {
@@ -59,7 +60,7 @@ func (b *bucket) giveBack(now, _, n int64) {
 
 func (b *bucket) left(now int64) int64 {
 	b.refill(now)
-	return int64(b.level + eps)
+	return max(0, int64(b.level+eps))
 }
 
 func (b *bucket) full(now int64) int64 {
@@ -166,8 +167,8 @@ func (s *sliding) full(now int64) int64 {
 	return s.log.events[len(s.log.events)-1].at + s.log.length - now
 }
 
-// slices keeps the limit in short slices; the rule is at the constant Slices.
-type slices struct {
+// sliced keeps the limit in short slices; the rule is at the constant Slices.
+type sliced struct {
 	share, top float64 // credit a slice gets, and what it may hold: the next whole unit
 	length     int64
 	credit     float64
@@ -175,19 +176,19 @@ type slices struct {
 	minute     fixed // what the headers state
 }
 
-func newSlices(limit, length, slice, now int64) *slices {
+func newSlices(limit, length, slice, now int64) *sliced {
 	share := float64(limit) * float64(slice) / float64(length)
 	top := math.Ceil(share - eps)
-	return &slices{share: share, top: top, length: slice, credit: top, index: now / slice, minute: fixed{limit: limit, length: length}}
+	return &sliced{share: share, top: top, length: slice, credit: top, index: now / slice, minute: fixed{limit: limit, length: length}}
 }
 
-func (s *slices) roll(now int64) {
+func (s *sliced) roll(now int64) {
 	i := now / s.length
 	s.credit = min(s.top, s.credit+float64(i-s.index)*s.share)
 	s.index = i
 }
 
-func (s *slices) wait(now, n int64) int64 {
+func (s *sliced) wait(now, n int64) int64 {
 	s.roll(now)
 	need := min(float64(n), s.top)
 	if s.credit+eps >= need {
@@ -197,13 +198,13 @@ func (s *slices) wait(now, n int64) int64 {
 	return (s.index+max(k, 1))*s.length - now
 }
 
-func (s *slices) take(now, n int64) {
+func (s *sliced) take(now, n int64) {
 	s.roll(now)
 	s.credit -= float64(n)
 	s.minute.take(now, n)
 }
 
-func (s *slices) giveBack(now, at, n int64) {
+func (s *sliced) giveBack(now, at, n int64) {
 	s.roll(now)
 	if at >= s.index*s.length { // later slices have had their own credit
 		s.credit = min(s.top, s.credit+float64(n))
@@ -211,5 +212,5 @@ func (s *slices) giveBack(now, at, n int64) {
 	s.minute.giveBack(now, at, n)
 }
 
-func (s *slices) left(now int64) int64 { return s.minute.left(now) }
-func (s *slices) full(now int64) int64 { return s.minute.full(now) }
+func (s *sliced) left(now int64) int64 { return s.minute.left(now) }
+func (s *sliced) full(now int64) int64 { return s.minute.full(now) }

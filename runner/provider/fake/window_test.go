@@ -71,7 +71,7 @@ func TestWaitIsTrue(t *testing.T) {
 				}
 				left := w.left(now)
 				w.take(now, n)
-				if _, isSlices := w.(*slices); !isSlices && (left < n || w.left(now) != left-n) {
+				if _, isSlices := w.(*sliced); !isSlices && (left < n || w.left(now) != left-n) {
 					t.Fatalf("%T limit %d: left %d, took %d, left %d", w, limit, left, n, w.left(now))
 				}
 				if w.full(now) <= 0 {
