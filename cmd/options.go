@@ -79,8 +79,11 @@ func (o *paceOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.reserve, "reserve", "max", "output reserved for a call with a cap: the `max|learned`")
 }
 
-func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config) error {
-	lim := &cfg.Limits
+// apply sets the limits of the target that the flags name; accounting is its
+// provider's own.
+func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config, accounting string) error {
+	t := &cfg.Targets[0]
+	lim := &t.Limits
 	for _, f := range []struct {
 		name string
 		n    int64
@@ -107,7 +110,7 @@ func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config) error {
 	}
 	name := o.accounting
 	if name == "" {
-		name = cfg.Profile.Accounting
+		name = accounting
 	}
 	if lim.ITPM.Set || lim.OTPM.Set {
 		name = "split"
@@ -116,7 +119,7 @@ func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config) error {
 	if !ok {
 		return usagef("", "--accounting %q: want sum, max, input, split or none", o.accounting)
 	}
-	cfg.Accounting = acc
+	t.Accounting = acc
 	return nil
 }
 

@@ -191,8 +191,8 @@ func statusOf(ctx context.Context, sum *runner.Summary, err error) int {
 // config builds what the runner needs; every mistake in a flag is found here.
 func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths runner.Paths) (*runner.Config, error) {
 	cfg := &runner.Config{
-		Settings: &input.Settings{},
-		Input:    file, Paths: paths, Counter: estimate.NewCounter(),
+		Settings: &input.Settings{}, Targets: make([]runner.Target, 1),
+		Input: file, Paths: paths, Counter: estimate.NewCounter(),
 		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Deadline: o.deadline, Grace: o.grace,
 	}
 	if o.retryFailed != "" {
@@ -220,7 +220,8 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	if err := o.money(cfg); err != nil {
 		return nil, err
 	}
-	if err := o.target.apply(c, env, o, cfg); err != nil {
+	p, err := o.target.apply(c, env, o, cfg)
+	if err != nil {
 		return nil, err
 	}
 	if err := o.job.apply(cfg); err != nil {
@@ -229,26 +230,27 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	if err := o.retry.apply(cfg); err != nil {
 		return nil, err
 	}
-	return cfg, o.pace.apply(c, cfg)
+	return cfg, o.pace.apply(c, cfg, p.Accounting)
 }
 
 func (o *runOptions) money(cfg *runner.Config) (err error) {
 	if (o.priceIn == "") != (o.priceOut == "") {
 		return usagef("", "--price-input and --price-output belong together")
 	}
+	price := &cfg.Targets[0].Price
 	if o.priceIn != "" {
-		cfg.Price.Known = true
-		if cfg.Price.Input, err = money.ParsePrice(o.priceIn); err != nil {
+		price.Known = true
+		if price.Input, err = money.ParsePrice(o.priceIn); err != nil {
 			return usagef("", "--price-input: %s", err)
 		}
-		if cfg.Price.Output, err = money.ParsePrice(o.priceOut); err != nil {
+		if price.Output, err = money.ParsePrice(o.priceOut); err != nil {
 			return usagef("", "--price-output: %s", err)
 		}
 	}
 	if o.maxCost == "" {
 		return nil
 	}
-	if !cfg.Price.Known {
+	if !price.Known {
 		return usagef("give --price-input and --price-output, per million tokens", "--max-cost needs the prices of the model")
 	}
 	if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {

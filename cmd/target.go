@@ -48,92 +48,105 @@ func providerNames() []string {
 	return append(names, mockName)
 }
 
-// apply finds the profile, the base URL and the key, and makes the client.
-func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *runner.Config) error {
+// apply makes the target that the flags name, with its client, and returns
+// its provider's profile.
+func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *runner.Config) (p provider.Profile, err error) {
 	if o.provider == mockName {
 		return o.applyMock(c, cfg)
 	}
 	p, ok := provider.Lookup(o.provider)
 	if !ok {
-		return usagef("one of: "+strings.Join(providerNames(), ", "), "no provider %q is known", o.provider)
+		return p, usagef("one of: "+strings.Join(providerNames(), ", "), "no provider %q is known", o.provider)
 	}
-	cfg.Profile = p
+	t := &cfg.Targets[0]
+	t.Provider = p.Name
+	base, elsewhere, err := o.base(env, p, all.dry.on)
+	if err != nil {
+		return p, err
+	}
+	t.BaseURL = base.String()
+	if t.Limits.Concurrency = all.pace.concurrency; t.Limits.Concurrency == 0 {
+		t.Limits.Concurrency = p.Concurrency
+	}
+	cfg.Settings.OutputCap = capFor(p)
+	if all.dry.on {
+		return p, nil
+	}
+	key, err := o.key(env, p, elsewhere)
+	if err != nil {
+		return p, err
+	}
+	header, err := o.header()
+	if err != nil {
+		return p, err
+	}
+	roots, err := o.roots()
+	if err != nil {
+		return p, err
+	}
+	t.Client, err = runner.NewClient(runner.Endpoint{
+		Profile: p, BaseURL: t.BaseURL, AllowPlain: o.allowPlain, Key: key, Header: header,
+		Version: versionOf(p, env.Getenv),
+		Transport: provider.TransportOptions{
+			Timeouts: provider.Timeouts{Total: o.timeout, Headers: min(o.timeout, 10*time.Minute)}, Concurrency: t.Limits.Concurrency, RootCAs: roots,
+		},
+	})
+	if err != nil {
+		return p, usagef("", "%s", err)
+	}
+	fmt.Fprintf(env.Stderr, "llmbatch: calls go to %s (%s)\n", clean(base.Host), p.Name)
+	return p, nil
+}
+
+// base is the URL that calls go to; elsewhere says that a variable led it away
+// from the provider's own host.
+func (o *targetOptions) base(env Env, p provider.Profile, dry bool) (u *url.URL, elsewhere bool, err error) {
 	base, fromEnv := p.Base(env.Getenv)
 	if o.baseURL != "" {
 		base, fromEnv = o.baseURL, false
 	}
-	if base == "" && all.dry.on {
+	if base == "" && dry {
 		base = "http://127.0.0.1" // nothing is sent to it
 	}
 	if base == "" {
-		return usagef("for example --base-url http://127.0.0.1:8000/v1", "--provider %s needs --base-url", o.provider)
+		return nil, false, usagef("for example --base-url http://127.0.0.1:8000/v1", "--provider %s needs --base-url", o.provider)
 	}
 	base = strings.TrimRight(base, "/")
-	u, err := provider.CheckBaseURL(base, o.allowPlain)
+	u, err = provider.CheckBaseURL(base, o.allowPlain)
 	if err != nil {
 		hint := ""
 		if errors.Is(err, provider.ErrPlainHTTP) {
 			hint = "--allow-plain-http allows it: prompts and key are then readable on the way"
 		}
-		return usagef(hint, "base URL: %s", err)
+		return nil, false, usagef(hint, "base URL: %s", err)
 	}
-	if cfg.Limits.Concurrency = all.pace.concurrency; cfg.Limits.Concurrency == 0 {
-		cfg.Limits.Concurrency = p.Concurrency
-	}
-	cfg.BaseURL = base
-	cfg.Settings.OutputCap = capFor(p)
-	if all.dry.on {
-		return nil
-	}
-	key, err := o.key(env, p, fromEnv && !sameHost(base, p.BaseURL))
-	if err != nil {
-		return err
-	}
-	header, err := o.header()
-	if err != nil {
-		return err
-	}
-	roots, err := o.roots()
-	if err != nil {
-		return err
-	}
-	cfg.Client, err = runner.NewClient(runner.Endpoint{
-		Profile: p, BaseURL: base, AllowPlain: o.allowPlain, Key: key, Header: header,
-		Version: versionOf(p, env.Getenv),
-		Transport: provider.TransportOptions{
-			Timeouts: provider.Timeouts{Total: o.timeout, Headers: min(o.timeout, 10*time.Minute)}, Concurrency: cfg.Limits.Concurrency, RootCAs: roots,
-		},
-	})
-	if err != nil {
-		return usagef("", "%s", err)
-	}
-	fmt.Fprintf(env.Stderr, "llmbatch: calls go to %s (%s)\n", clean(u.Host), p.Name)
-	return nil
+	return u, fromEnv && !sameHost(base, p.BaseURL), nil
 }
 
 // applyMock puts the mock provider into this process: no network, no key.
-func (o *targetOptions) applyMock(c *cobra.Command, cfg *runner.Config) error {
+func (o *targetOptions) applyMock(c *cobra.Command, cfg *runner.Config) (p provider.Profile, err error) {
 	for _, name := range []string{"base-url", "api-key-env", "api-key-file", "ca-file"} {
 		if c.Flags().Changed(name) {
-			return usagef("llmbatch mock serves one as a process of its own, for --provider openai-compatible", "--%s does not apply to --provider mock, which is inside this process", name)
+			return p, usagef("llmbatch mock serves one as a process of its own, for --provider openai-compatible", "--%s does not apply to --provider mock, which is inside this process", name)
 		}
 	}
 	header, err := o.header()
 	if err != nil {
-		return err
+		return p, err
 	}
 	srv := fake.New(fake.Config{Latency: 300 * time.Millisecond, LatencyJitter: 100 * time.Millisecond, Count: countWith(estimate.NewCounter())})
-	cfg.Profile = provider.Profile{Name: mockName, KeyFree: true, AuthHeader: "Authorization", Accounting: "sum"}
-	cfg.BaseURL = "http://127.0.0.1/v1"
-	cfg.Settings.OutputCap = capFor(cfg.Profile)
-	cfg.Client, err = runner.NewClient(runner.Endpoint{
-		Profile: cfg.Profile, BaseURL: cfg.BaseURL, Header: header,
+	p = provider.Profile{Name: mockName, KeyFree: true, AuthHeader: "Authorization", Accounting: "sum"}
+	cfg.Settings.OutputCap = capFor(p)
+	t := &cfg.Targets[0]
+	t.Provider, t.BaseURL = mockName, "http://127.0.0.1/v1"
+	t.Client, err = runner.NewClient(runner.Endpoint{
+		Profile: p, BaseURL: t.BaseURL, Header: header,
 		Transport: provider.TransportOptions{Timeouts: provider.Timeouts{Total: o.timeout}, RoundTripper: &fake.Transport{Server: srv}},
 	})
 	if err != nil {
-		return usagef("", "%s", err)
+		return p, usagef("", "%s", err)
 	}
-	return nil
+	return p, nil
 }
 
 func capFor(p provider.Profile) func(string) string {

@@ -18,10 +18,11 @@ import (
 func (r *run) attempt(ctx context.Context, j *job) {
 	defer r.attempts.Done()
 	n := len(j.op.Attempts)
+	target := &r.Targets[j.lane]
 	j.op.Status = checkpoint.InFlight
 	j.op.NotBefore = time.Time{}
 	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
-		At: j.granted, Provider: r.Profile.Name, Model: j.rec.Model, Sent: true,
+		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true,
 		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
 	})
 	// The row must be on disk before the first byte leaves: after a crash, an
@@ -30,7 +31,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}
-	resp, err := r.Client.Do(ctx, provider.Request{
+	resp, err := target.Client.Do(ctx, provider.Request{
 		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key,
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 	})
@@ -127,7 +128,7 @@ func (r *run) line(j *job) *result.Line {
 		ID: "llmbatch_" + j.op.Key, CustomID: j.rec.CustomID,
 		LLM: result.Meta{
 			Op: j.op.ID, Digest: hex.EncodeToString(j.op.Digest[:]), Key: j.op.Key, Line: j.rec.Line, Sum: fmt.Sprintf("%016x", j.op.Sum),
-			Provider: r.Profile.Name, Model: j.rec.Model, Attempts: len(j.op.Attempts), Finish: j.op.Finish, Class: j.op.Class,
+			Provider: j.op.Provider, Model: j.rec.Model, Attempts: len(j.op.Attempts), Finish: j.op.Finish, Class: j.op.Class,
 			Usage: result.Usage{
 				InputTokens: j.op.Usage.Input, OutputTokens: j.op.Usage.Output,
 				CachedTokens: j.op.Usage.Cached, ReasoningTokens: j.op.Usage.Reasoning,

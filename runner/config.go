@@ -6,9 +6,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/input"
-	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/money"
-	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
 
@@ -19,16 +17,12 @@ type Config struct {
 	Settings *input.Settings
 	Paths    Paths
 
-	// Where the calls go.
-	Profile provider.Profile
-	BaseURL string
-	Client  provider.Client
-
-	// How they are paced.
-	Limits     limit.Limits
-	Accounting limit.Accounting
-	Learned    bool // reserve what outputs turn out to take, also under a cap
-	Counter    *estimate.Counter
+	// Where the calls go, and how they are paced. Without Routes, every line
+	// goes to the first target.
+	Targets []Target
+	Routes  *Routes
+	Learned bool // reserve what outputs turn out to take, also under a cap
+	Counter *estimate.Counter
 
 	// What failures lead to.
 	Policy retry.Policy
@@ -40,7 +34,6 @@ type Config struct {
 	RetryFailed []string // classes of dead letters to put back; "all" = each
 	Changed     OnChanged
 	MaxCost     money.Amount  // 0 = no bound
-	Price       money.Price   // per million tokens; zero = unknown
 	Deadline    time.Duration // stop sending after so long; 0 = never
 	Grace       time.Duration // for calls in flight at the first signal
 

@@ -64,9 +64,9 @@ func crash(args []string) int {
 	if err != nil {
 		panic(err)
 	}
-	c.Client = &watched{Client: client, before: die(afterRecord), after: die(afterAnswer), sent: die(afterSend)}
+	c.Targets[0].Client = &watched{Client: client, before: die(afterRecord), after: die(afterAnswer), sent: die(afterSend)}
 	c.Tee = &killer{die: die(afterCommit)}
-	c.Limits.RPM, c.Limits.TPM = limit.Cap{Set: true}, limit.Cap{Set: true}
+	c.Targets[0].Limits.RPM, c.Targets[0].Limits.TPM = limit.Cap{Set: true}, limit.Cap{Set: true}
 	if _, err := Run(context.Background(), c); err != nil {
 		panic(err)
 	}
@@ -122,7 +122,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 			}
 			paid := d.server.Stats().Billed
 			d.age(10 * time.Second)
-			s := d.run(func(c *Config) { c.Client = reach(d, web.URL) })
+			s := d.run(func(c *Config) { c.Targets[0].Client = reach(d, web.URL) })
 			d.whole(ids(n)...)
 			st := d.server.Stats()
 			if st.Billed != n || st.TwiceBodies.Operations != 0 || st.Rekeyed != 0 {
@@ -181,7 +181,7 @@ func TestPaidLineWithoutItsCommitIsAdopted(t *testing.T) {
 	d.input(prompts(6)...)
 	web := httptest.NewServer(d.server)
 	defer web.Close()
-	client := func(c *Config) { c.Client = reach(d, web.URL) }
+	client := func(c *Config) { c.Targets[0].Client = reach(d, web.URL) }
 
 	d.crashed(dir, web.URL, afterAnswer, 6)
 	d.age(10 * time.Second)

@@ -125,7 +125,7 @@ func (d *desk) config(edit ...func(*Config)) *Config {
 	d.Cleanup(func() { _ = f.Close() }) // it was only read
 	c := &Config{
 		Input: f, Settings: &input.Settings{Model: "small"}, Paths: d.paths,
-		Profile: profile(), BaseURL: "http://127.0.0.1/v1", Client: d.client, Counter: counter, Grace: time.Minute,
+		Targets: []Target{{Provider: "mock", BaseURL: "http://127.0.0.1/v1", Client: d.client}}, Counter: counter, Grace: time.Minute,
 		Notice: func(s string) {
 			d.mu.Lock()
 			defer d.mu.Unlock()

@@ -139,7 +139,7 @@ func (d *dispatcher) handle(ev event) {
 // tellOutage says once an outage that the provider is down and for how long
 // it is tried again.
 func (d *dispatcher) tellOutage(ev event) {
-	if d.outage || d.sched.stop != nil || !d.sched.paused.After(ev.at) {
+	if d.outage || d.sched.stop != nil || !d.sched.lane(ev.job).paused.After(ev.at) {
 		return
 	}
 	d.outage = true

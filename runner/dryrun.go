@@ -189,7 +189,7 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 		return nil
 	}
 	*j = job{rec: c.rec, tokens: c.tokens}
-	d.sched.charge(j)
+	d.sched.lane(j).charge(j)
 	_, twin := d.asked[c.rec.Digest]
 	if d.Dedupe && !twin {
 		d.asked[c.rec.Digest] = struct{}{}
@@ -202,12 +202,12 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 	if each == nil {
 		return nil
 	}
-	sure := d.sched.chargeOf(j, j.reserved)
+	sure := d.sched.lane(j).chargeOf(j, j.reserved)
 	return each(PerLine{Line: j.rec.Line, CustomID: j.rec.CustomID, Text: j.tokens.Text, Prompt: j.tokens.Prompt, Reserved: sure.Tokens + sure.Output})
 }
 
 func (d *dryRun) add(j *job) {
-	if _, _, never := d.sched.limiter.Never(d.sched.chargeOf(j, int64(j.tokens.MaxOutput))); never {
+	if _, _, never := d.sched.never(j); never {
 		d.f.NeverFit++
 		if len(d.f.NeverFitLines) < maxListed {
 			d.f.NeverFitLines = append(d.f.NeverFitLines, j.rec.Line)

@@ -107,10 +107,10 @@ func (d *dryRun) forecast() *Forecast {
 	f.ToDo = int64(len(d.ops)) + f.NeverFit + f.Duplicates + d.bad
 	f.Done = int64(d.plan.done + d.plan.dead + d.plan.held)
 	f.Operations, f.Invalid = f.ToDo+f.Done, int64(d.report.Invalid)
-	f.Accounting = d.Accounting.String()
+	f.Accounting = d.Targets[0].Accounting.String()
 	f.Latency, f.LatencyFrom, f.Output = d.assume.Latency.Seconds(), d.from, d.assume.Output
 	d.lengths()
-	v := d.variant(d.Limits, d.Learned, 1)
+	v := d.variant(d.Targets[0].Limits, d.Learned, 1)
 	variants := append([]*variant{v}, d.whatIf()...)
 	var all sync.WaitGroup
 	for _, each := range variants {
@@ -136,8 +136,8 @@ func (d *dryRun) forecast() *Forecast {
 // bounds says what the batch costs, and warns of the bounds that a run would
 // stop at.
 func (d *dryRun) bounds(v *variant) {
-	if d.Price.Known {
-		cost := d.Price.Cost(d.f.PromptTokens, v.outputs())
+	if d.Targets[0].Price.Known {
+		cost := d.Targets[0].Price.Cost(d.f.PromptTokens, v.outputs())
 		exact := json.Number(cost.Decimal())
 		d.f.Cost = &exact
 		if left := d.MaxCost - d.sched.money.spent; d.MaxCost > 0 && cost > left {
@@ -172,16 +172,16 @@ func (d *dryRun) whatIf() (all []*variant) {
 		v.change = change
 		all = append(all, v)
 	}
-	if lim := d.Limits; lim.RPM.N > 0 {
+	if lim := d.Targets[0].Limits; lim.RPM.N > 0 {
 		lim.RPM.N *= 2
 		try("twice the requests a minute", lim, d.Learned, 1)
 	}
-	if lim := d.Limits; lim.TPM.N+lim.ITPM.N+lim.OTPM.N > 0 {
+	if lim := d.Targets[0].Limits; lim.TPM.N+lim.ITPM.N+lim.OTPM.N > 0 {
 		lim.TPM.N, lim.ITPM.N, lim.OTPM.N = 2*lim.TPM.N, 2*lim.ITPM.N, 2*lim.OTPM.N
 		try("twice the tokens a minute", lim, d.Learned, 1)
-		try("half the output caps", d.Limits, d.Learned, 2)
+		try("half the output caps", d.Targets[0].Limits, d.Learned, 2)
 		if !d.Learned {
-			try("--reserve learned", d.Limits, true, 1)
+			try("--reserve learned", d.Targets[0].Limits, true, 1)
 		}
 	}
 	return all

@@ -134,6 +134,10 @@ func (r *run) reckon(i int) (j *job, err error) {
 	if j.rec, err = r.Input.Record(r.index, i, r.Settings); err != nil {
 		return nil, err
 	}
+	if err := r.setOut(j); err != nil {
+		j.refuse = &deadLetter{class: classNoRoute, code: classNoRoute, msg: fmt.Sprintf("line %d: %v", j.rec.Line, err)}
+		return j, nil
+	}
 	j.tokens, j.refuse = r.tokens(&j.rec)
 	return j, nil
 }
@@ -192,7 +196,7 @@ func (r *run) row(j *job) error {
 		op.Key = idempotencyKey(r.book.meta.Salt, op.ID, op.Digest, op.Incarnation)
 	}
 	op.Sum, op.Line = j.rec.Sum, j.rec.Line
-	op.Provider, op.Model = r.Profile.Name, j.rec.Model
+	op.Provider, op.Model = r.Targets[j.lane].Provider, j.rec.Model
 	if op.Status == checkpoint.Unknown {
 		j.hold = j.rec.Never
 		// Also one that the run before had no time to wait for.

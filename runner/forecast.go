@@ -24,13 +24,13 @@ func (r *run) forecast() (string, error) {
 	}
 	var charged, prompt, output int64
 	for _, j := range sample {
-		r.sched.charge(j)
+		r.sched.lane(j).charge(j)
 		charged += j.cost.Tokens
 		prompt += int64(j.tokens.Prompt)
 		output += j.reserved
 	}
 	all := func(sum int64) int64 { return sum * int64(todo) / int64(max(1, len(sample))) }
-	lim := &r.Limits
+	lim := &r.Targets[0].Limits
 	low := estimate.WindowBound(estimate.Batch{
 		Ops: int64(todo), Tokens: all(charged), RPM: lim.RPM.N, TPM: max(lim.TPM.N, lim.ITPM.N), RPD: lim.RPD.N, TPD: lim.TPD.N,
 	})
@@ -45,8 +45,8 @@ func (r *run) forecast() (string, error) {
 	} else {
 		text += fmt.Sprintf("; at least %s, bound by %s", low.Duration.Round(time.Second), low.Limit)
 	}
-	if r.Price.Known {
-		text += fmt.Sprintf("; cost at most about %s", r.Price.Cost(all(prompt), all(output)))
+	if price := r.Targets[0].Price; price.Known {
+		text += fmt.Sprintf("; cost at most about %s", price.Cost(all(prompt), all(output)))
 	}
 	return text, nil
 }

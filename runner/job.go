@@ -20,6 +20,8 @@ import (
 // grant and the stored event, when its attempt does.
 type job struct {
 	entry  int
+	lane   int // index of the target that it goes to
+	way    way // nothing where there is one target
 	rec    input.Record
 	op     checkpoint.Operation // its row
 	tokens estimate.Tokens

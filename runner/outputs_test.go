@@ -35,33 +35,34 @@ func TestPurse(t *testing.T) {
 		j.tokens.Prompt, j.tokens.MaxOutput = prompt, capped
 		return j
 	}
-	p := purse{price: money.Price{Input: 1, Output: 10, Known: true}, limit: 1000}
+	price := money.Price{Input: 1, Output: 10, Known: true}
+	p := purse{limit: 1000}
 	a, b := of(100, 40, 40), of(100, 40, 40)
-	if p.most(a) != 500 || p.most(of(100, 8, 40)) != 500 || p.most(of(100, 50, 0)) != 600 {
-		t.Errorf("got most %d, %d, %d; want 500, 500, 600", p.most(a), p.most(of(100, 8, 40)), p.most(of(100, 50, 0)))
+	if most(price, a) != 500 || most(price, of(100, 8, 40)) != 500 || most(price, of(100, 50, 0)) != 600 {
+		t.Errorf("got most %d, %d, %d; want 500, 500, 600", most(price, a), most(price, of(100, 8, 40)), most(price, of(100, 50, 0)))
 	}
 	step := func(what string, open, spent money.Amount, affords bool) {
 		t.Helper()
-		if p.open != open || p.spent != spent || p.affords(of(100, 40, 40)) != affords {
-			t.Errorf("%s: got open %d, spent %d, affords another %t; want %d, %d, %t", what, p.open, p.spent, p.affords(of(100, 40, 40)), open, spent, affords)
+		if p.open != open || p.spent != spent || p.affords(price, of(100, 40, 40)) != affords {
+			t.Errorf("%s: got open %d, spent %d, affords another %t; want %d, %d, %t", what, p.open, p.spent, p.affords(price, of(100, 40, 40)), open, spent, affords)
 		}
 	}
 	step("at first", 0, 0, true)
-	p.reserve(a)
+	p.reserve(price, a)
 	step("one on the wire", 500, 0, true)
-	p.reserve(b)
+	p.reserve(price, b)
 	step("two on the wire", 1000, 0, false)
-	p.settle(a, provider.Usage{Input: 90, Output: 1, Known: true})
+	p.settle(price, a, provider.Usage{Input: 90, Output: 1, Known: true})
 	step("one answered", 500, 100, false)
 	p.fail(b, false)
 	step("one refused", 0, 100, true)
-	p.reserve(b)
+	p.reserve(price, b)
 	p.fail(b, true)
 	step("one lost: it may have been billed", 0, 600, false)
-	p.reserve(a)
-	p.settle(a, provider.Usage{})
+	p.reserve(price, a)
+	p.settle(price, a, provider.Usage{})
 	step("one answered without usage", 0, 1100, false)
-	if free := (&purse{}); !free.affords(of(1<<40, 1<<40, 0)) {
+	if free := (&purse{}); !free.affords(price, of(1<<40, 1<<40, 0)) {
 		t.Error("a purse without a bound affords not everything")
 	}
 }

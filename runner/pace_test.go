@@ -15,8 +15,8 @@ import (
 // caps are limits that the user gives; 0 = learned.
 func caps(rpm, tpm int64) func(*Config) {
 	return func(c *Config) {
-		c.Limits.RPM = limit.Cap{N: rpm, Set: rpm > 0}
-		c.Limits.TPM = limit.Cap{N: tpm, Set: tpm > 0}
+		c.Targets[0].Limits.RPM = limit.Cap{N: rpm, Set: rpm > 0}
+		c.Targets[0].Limits.TPM = limit.Cap{N: tpm, Set: tpm > 0}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
@@ -30,6 +31,7 @@ type plan struct {
 
 	done, dead, held, skipped int
 	usage                     checkpoint.Usage // of the completed operations
+	spent                     money.Amount     // what they cost
 	calls                     int64            // that were made for them
 	latency                   time.Duration    // of those calls together
 	classes                   map[string]int   // dead letters that stay, by class
@@ -42,8 +44,9 @@ type plan struct {
 
 // seed is an attempt of an earlier run that may still fill a window.
 type seed struct {
-	at   time.Time
-	cost limit.Cost
+	at              time.Time
+	cost            limit.Cost
+	provider, model string
 }
 
 // makePlan decides for every line whether it is done. Rows that have to run
@@ -69,7 +72,7 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 	err = b.store.All(func(op *checkpoint.Operation) error {
 		for _, a := range op.Attempts {
 			if a.Sent && now.Sub(a.At) < 24*time.Hour {
-				p.seeds = append(p.seeds, seed{a.At, limit.Cost{Requests: a.Charge.Requests, Tokens: a.Charge.Tokens, Output: a.Charge.Output}})
+				p.seeds = append(p.seeds, seed{a.At, limit.Cost{Requests: a.Charge.Requests, Tokens: a.Charge.Tokens, Output: a.Charge.Output}, a.Provider, a.Model})
 			}
 		}
 		i, ok := b.index.Find(op.ID)
@@ -107,6 +110,7 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 			if c.Dedupe && op.CopyOf == "" {
 				p.digests[op.Digest] = op.Seq
 			}
+			p.spent += c.price(op.Provider, op.Model).Cost(op.Usage.Input, op.Usage.Output)
 			if op.CopyOf == "" {
 				p.calls++
 				p.latency += time.Duration(op.LatencyMS) * time.Millisecond
@@ -216,6 +220,26 @@ func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsCha
 	return rec.Digest == op.Digest, nil
 }
 
+// price is that of the target which serves a model; zero if none does now.
+func (c *Config) price(provider, model string) money.Price {
+	for _, t := range c.Targets {
+		if t.Provider == provider && (t.Model == model || t.Model == "") {
+			return t.Price
+		}
+	}
+	return money.Price{}
+}
+
+// priced says that costs can be told.
+func (c *Config) priced() bool {
+	for _, t := range c.Targets {
+		if t.Price.Known {
+			return true
+		}
+	}
+	return false
+}
+
 // putsBack says whether a rerun sends a dead letter of this class again.
 func (c *Config) putsBack(class string) bool {
 	if slices.Contains(c.RetryFailed, class) || slices.Contains(c.RetryFailed, "all") {
@@ -237,6 +261,7 @@ const (
 	classUnknown  = "unknown"          // an attempt whose outcome is not known
 	classInvalid  = "invalid_line"     // dead letter of --skip-invalid
 	classTooLarge = "request_exceeds_" // + rpm, tpm …: larger than a whole budget
+	classNoRoute  = "no_route"         // no target is configured for the line's task
 	classInternal = "internal"         // a defect met one operation
 )
 

@@ -33,10 +33,10 @@ func (r *run) progress(now time.Time) Progress {
 	c := &s.count
 	pr := Progress{
 		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed), DoneNow: int(c.Completed + c.Failed),
-		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed.Len(), Calls: c.Calls, RateLimited: c.RateLimited,
+		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited,
 		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
 	}
-	st := s.limiter.State(now)
+	st := s.lanes[0].limiter.State(now)
 	for _, u := range st.Uses {
 		switch u.Name {
 		case "rpm":
@@ -45,8 +45,8 @@ func (r *run) progress(now time.Time) Progress {
 			pr.TokensMinute, pr.TPM = u.Used, u.Limit
 		}
 	}
-	if r.Price.Known {
-		pr.Cost = r.Price.Cost(c.Used.Input, c.Used.Output).String()
+	if r.priced() {
+		pr.Cost = s.money.spent.String()
 	}
 	return pr
 }
@@ -61,7 +61,7 @@ func (r *run) publish(now time.Time) {
 		Counts: map[string]int{
 			checkpoint.Completed.String(): int(s.Completed), checkpoint.DeadLetter.String(): int(s.Failed),
 			checkpoint.Unknown.String(): int(s.Unknown), checkpoint.InFlight.String(): r.sched.wire,
-			checkpoint.Delayed.String(): r.sched.delayed.Len(),
+			checkpoint.Delayed.String(): r.sched.delayed(),
 		},
 		Classes:     map[string]int{},
 		InputTokens: r.plan.usage.Input + r.sched.count.Used.Input, OutputTokens: r.plan.usage.Output + r.sched.count.Used.Output,
@@ -71,7 +71,7 @@ func (r *run) publish(now time.Time) {
 		FirstSent: r.sched.count.FirstSent, LastFinished: r.sched.count.LastDone,
 		OutputBytes: r.book.out.Size(), ErrorsBytes: r.book.errs.Size(), Waiting: string(r.sched.wait.Reason),
 	}
-	snap.Counts[checkpoint.Pending.String()] = max(0, int(s.Pending)-r.sched.wire-r.sched.delayed.Len())
+	snap.Counts[checkpoint.Pending.String()] = max(0, int(s.Pending)-r.sched.wire-r.sched.delayed())
 	for _, c := range s.Classes {
 		snap.Classes[c.Name] = int(c.Count)
 	}

@@ -151,7 +151,7 @@ func TestPriorityOrder(t *testing.T) {
 		}
 		d.input(lines...)
 		var order bytes.Buffer
-		d.run(func(c *Config) { c.Limits.Concurrency, c.Tee = 1, &order })
+		d.run(func(c *Config) { c.Targets[0].Limits.Concurrency, c.Tee = 1, &order })
 		var got []string
 		for raw := range bytes.Lines(order.Bytes()) {
 			l, err := result.Decode(bytes.TrimSpace(raw))
@@ -192,7 +192,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 func TestBrokenTeeStopsAndLosesNothing(t *testing.T) {
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		d.input(prompts(20)...)
-		s, err := d.try(func(c *Config) { c.Tee, c.Limits.Concurrency = &brokenPipe{after: 3}, 1 })
+		s, err := d.try(func(c *Config) { c.Tee, c.Targets[0].Limits.Concurrency = &brokenPipe{after: 3}, 1 })
 		if !errors.Is(err, errPipe) || s == nil || s.Stop == nil || s.Stop.Kind != StopFatal {
 			d.Fatalf("got summary %+v, error %v; want a fatal stop with %v", s, err, errPipe)
 		}
@@ -210,7 +210,7 @@ func TestInputChangedDuringTheRunStopsIt(t *testing.T) {
 		d.input(lines...)
 		s, err := d.try(func(c *Config) {
 			c.Limit = 0
-			c.Client = &watched{Client: c.Client, before: func(n int) {
+			c.Targets[0].Client = &watched{Client: c.Targets[0].Client, before: func(n int) {
 				if n == 1 {
 					lines[2999] = strings.Replace(lines[2999], "tell", "sell", 1)
 					d.input(lines...)

@@ -7,36 +7,30 @@ import (
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/limit"
-	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/queue"
 	"github.com/llmbatch/llmbatch/runner/retry"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // scheduler decides what is sent when and what failures lead to. It has no
 // goroutine and no clock: the dispatcher drives it with wall time, the dry
 // run with virtual time. One goroutine owns it.
 type scheduler struct {
-	accounting limit.Accounting
-	learned    bool // reserve the learned output under a cap too
-	policy     retry.Policy
-	rand       *rand.Rand
-	money      purse
-
-	limiter *limit.Limiter
-	health  retry.Health
-	ready   queue.Ready[*job]
-	delayed queue.Delayed[*job]
-	outputs outputStats
-	ratios  ratios
+	policy retry.Policy // of jobs without a route
+	steer  func(j *job, at int) error
+	rand   *rand.Rand
+	money  purse
+	lanes  []*lane
+	turn   int // the lane that is asked first
 
 	wire    int // granted, not yet answered
 	storing int // answered or refused, not yet durable
 	waiting int // for the result of an identical request
 	// Rows of unknown outcome that are to be sent again.
 	unsettled int
-	size      int // bytes of the bodies that wait in ready
+	stranded  int // left pending, since nothing can take them in this run
+	size      int // bytes of the bodies that wait
 	wait      limit.Wait
-	paused    time.Time // until then the provider is taken to be down
 	stop      *Stop
 	count     counts
 }
@@ -44,15 +38,29 @@ type scheduler struct {
 func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 	seed := uint64(now.UnixNano())
 	s := &scheduler{
-		accounting: c.Accounting, learned: c.Learned, policy: c.Policy, rand: rand.New(rand.NewPCG(seed, seed>>32)),
-		money: purse{price: c.Price, limit: c.MaxCost, spent: c.Price.Cost(p.usage.Input, p.usage.Output)},
-		count: counts{Classes: map[string]*classCount{}}, unsettled: p.unsettled,
+		policy: c.Policy, steer: c.steer, rand: rand.New(rand.NewPCG(seed, seed>>32)),
+		count: counts{Classes: map[string]*classCount{}, Fallbacks: map[fallback]int64{}}, unsettled: p.unsettled,
 	}
-	// Charges are corrected here, so the limiter takes what it is told.
-	s.limiter = limit.New(limit.Config{Limits: c.Limits, Accounting: c.Accounting, Refund: true, Rand: s.rand}, now)
+	groups := map[string]*limit.Limiter{}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		limiter := groups[t.Group]
+		if limiter == nil {
+			// Charges are corrected by the lanes, so the limiter takes what it is told.
+			limiter = limit.New(limit.Config{Limits: t.Limits, Accounting: t.Accounting, Refund: true, Rand: s.rand}, now)
+			groups[t.Group] = limiter
+		}
+		s.lanes = append(s.lanes, &lane{Target: t, limiter: limiter, learned: c.Learned})
+	}
 	for _, a := range p.seeds {
-		s.limiter.Seed(a.at, a.cost)
+		for _, t := range s.lanes {
+			if t.Provider == a.provider && (t.Model == a.model || t.Model == "") {
+				t.limiter.Seed(a.at, a.cost)
+				break
+			}
+		}
 	}
+	s.money = purse{limit: c.MaxCost, spent: p.spent}
 	return s
 }
 
@@ -64,6 +72,7 @@ type counts struct {
 	Completed, Failed, Held               int64
 	Truncated, Refused, Suppressed        int64
 	Classes                               map[string]*classCount
+	Fallbacks                             map[fallback]int64
 	Unknown                               []string // operation IDs, the first maxListed
 	Unknowns                              int64
 	FirstSent, LastSent, LastDone         time.Time
@@ -76,180 +85,136 @@ type classCount struct {
 	Example string
 }
 
+// lane is where the job waits or is under way.
+func (s *scheduler) lane(j *job) *lane { return s.lanes[j.lane] }
+
 // push takes a counted job. It returns the dead letter of a job that no wait
 // can help.
 func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	if j.refuse != nil {
 		return j.refuse
 	}
-	// A row never counts as too large on account of a learned output.
-	sure := s.chargeOf(j, int64(j.tokens.MaxOutput))
-	if name, n, never := s.limiter.Never(sure); never {
+	// An unknown outcome goes to the same provider first.
+	if j.op.Status != checkpoint.Unknown {
+		s.place(now, j)
+	}
+	if name, n, never := s.never(j); never {
 		class := classTooLarge + name
 		return &deadLetter{class: class, code: class, msg: fmt.Sprintf(
-			"the request reserves %d tokens, more than the whole limit %s %d: lower max_tokens, split the prompt or raise the limit",
-			sure.Tokens+sure.Output, name, n)}
+			"the request alone is more than the whole limit %s %d: lower max_tokens, split the prompt or raise the limit", name, n)}
 	}
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled++
 	}
-	if j.op.NotBefore.After(now) {
-		s.delayed.Push(j, j.op.NotBefore)
-		return nil
+	l := s.lane(j)
+	s.size += len(j.rec.Body)
+	switch {
+	case l.down != nil:
+		s.strand(j)
+	case j.op.NotBefore.After(now):
+		l.delayed.Push(j, j.op.NotBefore)
+	default:
+		l.enqueue(j)
 	}
-	s.enqueue(j)
 	return nil
 }
 
-func (s *scheduler) enqueue(j *job) {
-	s.charge(j)
-	s.size += len(j.rec.Body)
-	s.ready.Push(j, queue.Priority(j.rec.Priority), j.weight())
+// never says that a job is larger than a whole limit. It is not so on account
+// of a learned output.
+func (s *scheduler) never(j *job) (limit string, n int64, never bool) {
+	l := s.lane(j)
+	return l.limiter.Never(l.chargeOf(j, int64(j.tokens.MaxOutput)))
 }
 
-// charge sets what the job takes from the limiter.
-func (s *scheduler) charge(j *job) {
-	j.reserved = int64(j.tokens.MaxOutput)
-	if learned := s.outputs.p99(); j.reserved == 0 || s.learned && learned < j.reserved {
-		j.reserved = learned
+// delayed counts the jobs that wait for their time.
+func (s *scheduler) delayed() (n int) {
+	for _, l := range s.lanes {
+		n += l.delayed.Len()
 	}
-	if noOutput(j.rec.API) {
-		j.reserved = 0
-	}
-	j.cost = s.cut(s.chargeOf(j, j.reserved))
+	return n
 }
 
-// cut makes a charge fit the limits that the user gave. Push has refused what
-// can never fit, so what is too large here is so by what was learned, and
-// would otherwise wait for ever.
-func (s *scheduler) cut(c limit.Cost) limit.Cost {
-	for {
-		name, n, never := s.limiter.Never(c)
-		switch {
-		case !never:
-			return c
-		case name == "itpm":
-			c.Tokens = n
-		case name == "otpm":
-			c.Output = n
-		default:
-			c.Output = max(0, min(c.Output, n-c.Tokens))
-			c.Tokens = min(c.Tokens, n)
-		}
-	}
-}
-
-// noOutput says that an API's answers have no output tokens to reserve.
-func noOutput(api string) bool { return api == "/embeddings" || api == "/moderations" }
-
-// chargeOf is the pacing charge: OpenAI's limiter goes by characters
-// (providers' measured rule: ceil(characters/4)+1), other servers by tokens.
-// The larger of the two is safe for both until the answer's usage is known.
-func (s *scheduler) chargeOf(j *job, output int64) limit.Cost {
-	byChars := int64(j.tokens.Chars+3)/4 + 1
-	return s.accounting.Charge(max(s.prompt(j), byChars), output)
-}
-
-// prompt is what the job's prompt is likely to be billed.
-func (s *scheduler) prompt(j *job) int64 {
-	return s.ratios.correct(j.rec.Model, int64(j.tokens.Prompt))
-}
-
-// usedBy is what an answered call turns out to charge. The output stays as it
-// was reserved, since no provider is known to give it back; the prompt part
-// becomes what was billed, but where the limiter goes by characters.
-func (s *scheduler) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
-	if !u.Known || s.accounting == limit.Max {
-		return limit.Cost{}, false
-	}
-	return s.cut(s.accounting.Charge(u.Input, max(j.reserved, u.Output))), true
-}
-
-// wants says whether the queue should be fed.
+// wants says whether the queues should be fed.
 func (s *scheduler) wants() bool {
-	return s.ready.Len() < queue.LookAhead && s.size < maxReadyBytes && s.stop == nil
+	waiting := 0
+	for _, l := range s.lanes {
+		waiting += l.ready.Len()
+	}
+	return waiting < queue.LookAhead*len(s.lanes) && s.size < maxReadyBytes && s.stop == nil
 }
 
 // maxReadyBytes bounds the bodies that wait in memory.
 const maxReadyBytes = 64 << 20
 
 // next grants the job that goes now, or nil and the moment to ask again; a
-// zero moment means that an event has to come first.
+// zero moment means that an event has to come first. Lanes are asked in turn.
 func (s *scheduler) next(now time.Time) (*job, time.Time) {
 	s.wait = limit.Wait{}
 	if s.stop != nil {
 		return nil, time.Time{}
 	}
-	for {
-		j, due := s.delayed.Pop(now)
-		if !due {
-			break
+	var wake time.Time
+	for range s.lanes {
+		l := s.lanes[s.turn]
+		s.turn = (s.turn + 1) % len(s.lanes)
+		j, until := s.ask(now, l)
+		if j != nil {
+			s.grant(now, j)
+			return j, time.Time{}
 		}
-		s.enqueue(j)
+		wake = earliest(wake, until)
 	}
-	wake, _ := s.delayed.Next()
-	switch {
-	case now.Before(s.paused):
-		s.wait = limit.Wait{Until: s.paused, Reason: "provider down"}
-		return nil, earliest(wake, s.paused)
-	case s.ready.Len() == 0:
-		if !wake.IsZero() && s.wire == 0 {
-			s.wait = limit.Wait{Until: wake, Reason: "retry"}
-		}
-		return nil, wake
-	}
-	j := s.pick(now)
-	if j == nil {
-		if s.wait.Far(now) {
-			s.wait.Until = time.Time{}
-		}
-		s.tooLong(now)
-		return nil, earliest(wake, s.wait.Until)
-	}
-	s.size -= len(j.rec.Body)
-	s.grant(now, j)
-	return j, time.Time{}
+	s.tooLong(now)
+	return nil, wake
 }
 
-// pick takes the job that fits best from the queue, with its reservation, or
-// sets wait.
-func (s *scheduler) pick(now time.Time) *job {
-	room := s.limiter.Room(now)
-	fit := queue.Fit{Tokens: room.Tokens, Output: room.Output}
-	low, high := s.ready.Spread()
-	fit.Want, fit.Slack, fit.Balance = s.limiter.Balance(now, low, high)
-	var j *job
-	ok := room.Requests > 0
-	if ok {
-		j, ok = s.ready.Pop(fit)
+// ask lets one lane grant a job, or notes what it waits for. The wait that
+// ends first is the run's.
+func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
+	if l.down != nil {
+		return nil, time.Time{}
 	}
-	if !ok {
-		lightest, _ := s.ready.Lightest()
-		s.wait = s.limiter.Peek(now, limit.Cost{Requests: 1, Tokens: lightest})
-		return nil
-	}
-	back := func() { s.ready.PushFront(j, queue.Priority(j.rec.Priority), j.weight()) }
-	if !s.money.affords(j) {
-		back()
-		if s.wire > 0 {
-			s.wait = limit.Wait{Until: now.Add(time.Hour), Reason: "cost bound"} // until a call settles
-			return nil
+	wake := l.wake(now)
+	var wait limit.Wait
+	switch {
+	case now.Before(l.paused):
+		wait = limit.Wait{Until: l.paused, Reason: waitDown}
+		for s.spill(now, l) {
 		}
-		s.stop = &Stop{
-			Kind: StopBound, Reason: "the next call could pass the cost bound of " + s.money.limit.String() + "; spent so far: " + s.money.spent.String(),
-			Hint: "raise --max-cost, then run the same command again",
+	case len(s.lanes) > 1 && l.breaker.State(now) == route.Open:
+		wait = limit.Wait{Until: l.breaker.Until(), Reason: waitOpen}
+		for s.spill(now, l) {
 		}
-		return nil
+	case l.ready.Len() == 0:
+		if !wake.IsZero() && s.wire == 0 {
+			wait = limit.Wait{Until: wake, Reason: waitRetry}
+		}
+	default:
+		var j *job
+		if j, wait = l.pick(now, s.affords); j != nil {
+			return j, time.Time{}
+		}
+		switch wait.Reason {
+		case limit.AtCeiling, limit.AtSpread:
+		case waitCost:
+			if s.wire == 0 {
+				s.stop = s.money.stop()
+			}
+		default:
+			for s.spill(now, l) {
+			}
+		}
 	}
-	t, wait := s.limiter.Reserve(now, j.cost)
-	if wait.Reason != limit.Granted {
-		back()
+	if wait.Far(now) {
+		wait.Until = time.Time{}
+	}
+	if wait.Reason != limit.Granted && (s.wait.Reason == limit.Granted || earliest(s.wait.Until, wait.Until) == wait.Until) {
 		s.wait = wait
-		return nil
 	}
-	j.ticket = t
-	return j
+	return nil, earliest(wake, wait.Until)
 }
+
+func (s *scheduler) affords(j *job) bool { return s.money.affords(s.lane(j).Price, j) }
 
 // tooLong ends a run that has nothing to do but to wait for longer than the
 // user allows: for a day's limit, as a rule.
@@ -268,9 +233,13 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled--
 	}
+	if len(s.lanes) > 1 {
+		s.lane(j).breaker.Allow(now)
+	}
 	j.granted, j.onWire = now, true
 	s.wire++
-	s.money.reserve(j)
+	s.size -= len(j.rec.Body)
+	s.money.reserve(s.lane(j).Price, j)
 	s.count.Calls++
 	s.count.TokensReserved += j.cost.Tokens + j.cost.Output
 	if j.tokens.MaxOutput == 0 {
@@ -305,7 +274,7 @@ func earliest(a, b time.Time) time.Time {
 
 // sent starts the time after which the charge leaves the window.
 func (s *scheduler) sent(at time.Time, j *job) {
-	s.limiter.Sent(at, j.ticket)
+	s.lane(j).limiter.Sent(at, j.ticket)
 	if s.count.FirstSent.IsZero() {
 		s.count.FirstSent = at
 	}
@@ -317,5 +286,12 @@ func (s *scheduler) idle() bool {
 	if s.wire > 0 || s.storing > 0 {
 		return false
 	}
-	return s.stop != nil || s.ready.Len()+s.delayed.Len()+s.waiting == 0
+	if s.stop != nil {
+		return true
+	}
+	left := s.waiting
+	for _, l := range s.lanes {
+		left += l.ready.Len() + l.delayed.Len()
+	}
+	return left == 0
 }

@@ -22,7 +22,7 @@ type stage struct {
 
 func newStage(t *testing.T, edit ...func(*Config)) *stage {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	c := &Config{Policy: retry.Policy{}.OrDefaults()}
+	c := &Config{Targets: make([]Target, 1), Policy: retry.Policy{}.OrDefaults()}
 	for _, e := range edit {
 		e(c)
 	}
@@ -81,7 +81,7 @@ func (s *stage) fail(j *job, e *provider.Error) verdict {
 	return v
 }
 
-func alone(c *Config) { c.Limits.Concurrency = 1 }
+func alone(c *Config) { c.Targets[0].Limits.Concurrency = 1 }
 
 func TestSchedulerRetriesAfterBackoff(t *testing.T) {
 	s := newStage(t, alone)
@@ -202,7 +202,7 @@ func TestSchedulerRefusesWhatNeverFits(t *testing.T) {
 		{limit.Sum, 1000, 0, ""}, // what is reserved without a cap is learned
 	}
 	for _, test := range tests {
-		s := newStage(t, caps(60, 1000), func(c *Config) { c.Accounting = test.accounting })
+		s := newStage(t, caps(60, 1000), func(c *Config) { c.Targets[0].Accounting = test.accounting })
 		j := s.job("a", test.prompt, test.output)
 		dead := s.push(s.now, j)
 		if class := ""; dead != nil {
@@ -220,7 +220,7 @@ func TestSchedulerRefusesWhatNeverFits(t *testing.T) {
 
 func TestSchedulerStopsAtTheCostBound(t *testing.T) {
 	s := newStage(t, alone, func(c *Config) {
-		c.Price, c.MaxCost = money.Price{Input: 1, Output: 1, Known: true}, 50
+		c.Targets[0].Price, c.MaxCost = money.Price{Input: 1, Output: 1, Known: true}, 50
 	})
 	s.enter(s.job("a", 20, 10), s.job("b", 20, 10))
 	j := s.one("a")
@@ -251,13 +251,13 @@ func TestSchedulerReservesWhatItLearned(t *testing.T) {
 	reserved := func(s *stage, output int, api string) int64 {
 		j := s.job("x", 10, output)
 		j.rec.API = api
-		s.charge(j)
+		s.lane(j).charge(j)
 		return j.reserved
 	}
 	for _, learned := range []bool{false, true} {
 		s := newStage(t, func(c *Config) { c.Learned = learned })
 		for range 20 {
-			s.outputs.add(30)
+			s.lanes[0].outputs.add(30)
 		}
 		under := int64(500)
 		if learned {

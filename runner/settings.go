@@ -19,8 +19,11 @@ func requestSettings(c *Config) map[string]string {
 			s[name] = value
 		}
 	}
-	put("provider", c.Profile.Name)
-	put("base_url", c.BaseURL)
+	put("provider", c.Targets[0].Provider)
+	put("base_url", c.Targets[0].BaseURL)
+	if c.Routes != nil {
+		put("routes", long(c.Routes.Text))
+	}
 	put("model", c.Settings.Model)
 	put("override_model", c.Settings.OverrideModel)
 	put("system", long(c.Settings.System))

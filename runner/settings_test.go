@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/llmbatch/llmbatch/runner/input"
-	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
 
 func TestSettingsThatChangeRequests(t *testing.T) {
 	base := func() *Config {
-		return &Config{Profile: provider.Profile{Name: "openai"}, BaseURL: "https://a/v1", Settings: &input.Settings{Model: "m"}}
+		return &Config{Targets: []Target{{Provider: "openai", BaseURL: "https://a/v1"}}, Settings: &input.Settings{Model: "m"}}
 	}
 	tests := []struct {
 		name string
@@ -26,8 +25,8 @@ func TestSettingsThatChangeRequests(t *testing.T) {
 			c.Limit, c.Dedupe, c.Policy, c.Deadline, c.MaxCost = 7, true, retry.Policy{MaxAttempts: 2}, 9, 10
 			c.Paths.Output, c.Settings.MaxLineBytes, c.Learned = "elsewhere", 1<<20, true
 		}, nil},
-		{"provider", func(c *Config) { c.Profile.Name = "groq" }, []string{`provider: was "openai", now "groq"`}},
-		{"base URL", func(c *Config) { c.BaseURL = "https://b/v1" }, []string{`base_url: was "https://a/v1", now "https://b/v1"`}},
+		{"provider", func(c *Config) { c.Targets[0].Provider = "groq" }, []string{`provider: was "openai", now "groq"`}},
+		{"base URL", func(c *Config) { c.Targets[0].BaseURL = "https://b/v1" }, []string{`base_url: was "https://a/v1", now "https://b/v1"`}},
 		{"model", func(c *Config) { c.Settings.Model = "n" }, []string{`model: was "m", now "n"`}},
 		{"system and temperature", func(c *Config) { c.Settings.System, c.Settings.Temperature = "be brief", "0.2" }, []string{
 			`system: was not set, now "be brief"`, `temperature: was not set, now "0.2"`,
@@ -51,7 +50,7 @@ func TestSettingsThatChangeRequests(t *testing.T) {
 
 func TestLongSettingsAreKeptAsDigests(t *testing.T) {
 	of := func(system string) map[string]string {
-		return requestSettings(&Config{Settings: &input.Settings{System: system}})
+		return requestSettings(&Config{Targets: make([]Target, 1), Settings: &input.Settings{System: system}})
 	}
 	secret := strings.Repeat("the whole secret text ", 10)
 	if s := of(secret)["system"]; strings.Contains(s, "secret") || !strings.Contains(s, "220 bytes") {
@@ -121,7 +120,7 @@ func TestLimitsAndRetriesAreNoChange(t *testing.T) {
 		d.run()
 		calls := d.asked()
 		d.run(caps(10, 1000), func(c *Config) {
-			c.Policy.MaxAttempts, c.Dedupe, c.Grace, c.Limits.Concurrency = 3, true, 1, 5
+			c.Policy.MaxAttempts, c.Dedupe, c.Grace, c.Targets[0].Limits.Concurrency = 3, true, 1, 5
 		})
 		d.wantCalls(calls, 0)
 	})

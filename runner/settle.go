@@ -7,21 +7,23 @@ import (
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/retry"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // answered settles a call that brought a whole answer.
 func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	s.left(j)
-	s.health.Observe(now, nil)
-	used, known := s.usedBy(j, resp.Usage)
-	s.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate)})
-	s.money.settle(j, resp.Usage)
+	l := s.lane(j)
+	l.health.Observe(now, nil)
+	if len(s.lanes) > 1 {
+		l.breaker.Observe(now, j.granted, provider.KindNone)
+	}
+	used, known := l.usedBy(j, resp.Usage)
+	l.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate)})
+	s.money.settle(l.Price, j, resp.Usage)
 	c := &s.count
 	if resp.Usage.Known {
-		if !noOutput(j.rec.API) {
-			s.outputs.add(resp.Usage.Output)
-		}
-		s.ratios.add(j.rec.Model, int64(j.tokens.Prompt), resp.Usage.Input)
+		l.learn(j, resp.Usage)
 		c.TokensUsed += resp.Usage.Input + resp.Usage.Output
 		c.Used.Input += resp.Usage.Input
 		c.Used.Output += resp.Usage.Output
@@ -40,6 +42,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 // failed settles a call without an answer and decides what follows.
 func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	s.left(j)
+	l := s.lane(j)
 	a := limit.Answer{Outcome: outcomes[err.Kind], RetryAfter: err.RetryAfter, Hinted: err.HasRetryAfter, Reset: err.Reset, Report: report(err.Rate)}
 	if a.Outcome == limit.OK {
 		a.Outcome = limit.Failed
@@ -48,9 +51,9 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 		s.count.RateLimited++
 	}
 	if err.Sent || err.Kind == provider.KindLocal {
-		s.limiter.Settle(now, j.ticket, a)
+		l.limiter.Settle(now, j.ticket, a)
 	} else {
-		s.limiter.Cancel(now, j.ticket)
+		l.limiter.Cancel(now, j.ticket)
 	}
 	s.money.fail(j, err.Unknown())
 	if err.Unknown() {
@@ -62,11 +65,20 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 // decide asks the policy and carries its decision out as far as it is the
 // scheduler's.
 func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
-	s.health.Observe(now, err)
-	d := s.policy.Decide(now, s.rand.Float64, &j.state, &s.health, err, j.rec.Never)
+	l := s.lane(j)
+	l.health.Observe(now, err)
+	if len(s.lanes) > 1 {
+		l.breaker.Observe(now, j.granted, err.Kind)
+	}
+	policy := s.policy
+	if j.way.Route != nil {
+		policy = j.way.Policy
+		policy.HoldUnknown = s.policy.HoldUnknown
+	}
+	d := policy.Decide(now, s.rand.Float64, &j.state, &l.health, err, j.rec.Never)
 	// After a refusal the limiter pauses by itself, with a single call first.
-	if out := outcomes[err.Kind]; (out == limit.OK || out == limit.Overloaded) && d.Pause.After(s.paused) {
-		s.paused = d.Pause
+	if out := outcomes[err.Kind]; (out == limit.OK || out == limit.Overloaded) && d.Pause.After(l.paused) {
+		l.paused = d.Pause
 	}
 	v := verdict{notBefore: d.NotBefore, status: checkpoint.Delayed}
 	switch d.Action {
@@ -85,19 +97,50 @@ func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 		}
 	default: // Park, Stop, Leave: the operation stays pending
 		v.notBefore = time.Time{}
-		s.halt(d)
+		s.halt(now, l, d)
+	}
+	if j.way.choice() && s.stop == nil {
+		s.fallBack(now, j, err, d, &v)
 	}
 	return v
 }
 
-// halt ends sending, since the route is the only one.
-func (s *scheduler) halt(d retry.Decision) {
-	if s.stop != nil || d.Action == retry.Leave {
+// fallBack looks whether another target of the job's route takes it after a
+// failure. A target that has had all its attempts is not asked again.
+func (s *scheduler) fallBack(now time.Time, j *job, err *provider.Error, d retry.Decision, v *verdict) {
+	if d.Action == retry.Hold || d.Action == retry.Leave {
 		return
 	}
-	s.stop = &Stop{Kind: StopProvider, Class: d.Kind.String(), Reason: d.Reason, Hint: retry.Advice(d.Kind)}
+	spent := d.Action == retry.DeadLetter
+	j.way.met |= route.Conditions(err, spent)
+	if spent {
+		j.way.tried = j.way.tried.With(j.way.at)
+	}
+	if err.Unknown() && !spent {
+		return // the same provider first, with the same key
+	}
+	if moved, ok := s.place(now, j); moved && ok {
+		*v = verdict{status: checkpoint.Delayed, again: true}
+	}
+}
+
+// halt ends sending on a lane. With the last of them the run ends.
+func (s *scheduler) halt(now time.Time, l *lane, d retry.Decision) {
+	if l.down != nil || d.Action == retry.Leave {
+		return
+	}
+	l.down = &Stop{Kind: StopProvider, Class: d.Kind.String(), Reason: d.Reason, Hint: retry.Advice(d.Kind)}
 	if d.Action == retry.Park {
-		s.stop.Kind, s.stop.Until = StopBound, d.NotBefore
+		l.down.Kind, l.down.Until = StopBound, d.NotBefore
+	}
+	s.clear(now, l)
+	for _, other := range s.lanes {
+		if other.down == nil {
+			return
+		}
+	}
+	if s.stop == nil {
+		s.stop = l.down
 	}
 }
 
@@ -109,7 +152,12 @@ func (s *scheduler) stored(j *job, v verdict) {
 		if v.status == checkpoint.Unknown {
 			s.unsettled++
 		}
-		s.delayed.Push(j, v.notBefore)
+		s.size += len(j.rec.Body)
+		if l := s.lane(j); l.down == nil {
+			l.delayed.Push(j, v.notBefore)
+		} else {
+			s.strand(j)
+		}
 	case v.status == checkpoint.Completed:
 		s.count.Completed++
 	case v.status == checkpoint.DeadLetter:

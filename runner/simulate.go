@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -39,7 +40,9 @@ func (v *variant) fill(j *job, o *light) {
 // scheduler is the run's own, under the variant's settings.
 func (v *variant) scheduler() *scheduler {
 	c := *v.Config
-	c.Limits, c.Learned, c.MaxCost = v.limits, v.learned, 0
+	c.Learned, c.MaxCost = v.learned, 0
+	c.Targets = slices.Clone(c.Targets)
+	c.Targets[0].Limits = v.limits
 	// A run stops at a long wait and is started again; the time goes on.
 	c.Policy.MaxWait = 1 << 62
 	return newScheduler(&c, v.plan, v.started)
@@ -57,13 +60,13 @@ func (v *variant) total() limit.Cost {
 	var j job
 	for i := range v.ops {
 		v.fill(&j, &v.ops[i])
-		s.charge(&j)
+		s.lanes[0].charge(&j)
 		usage := v.usage(&j)
 		if j.tokens.MaxOutput == 0 || v.learned {
 			j.reserved = min(j.reserved, usage.Output)
-			j.cost = s.cut(s.chargeOf(&j, j.reserved))
+			j.cost = s.lanes[0].cut(s.lanes[0].chargeOf(&j, j.reserved))
 		}
-		if used, known := s.usedBy(&j, usage); known {
+		if used, known := s.lanes[0].usedBy(&j, usage); known {
 			j.cost = used
 		}
 		sum.Requests++
@@ -86,7 +89,7 @@ func (v *variant) outputs() (sum int64) {
 	var j job
 	for i := range v.ops {
 		v.fill(&j, &v.ops[i])
-		s.charge(&j)
+		s.lanes[0].charge(&j)
 		sum += v.usage(&j).Output
 	}
 	return sum

@@ -16,7 +16,7 @@ import (
 // dry is a dry run over n operations of this size.
 func dry(t *testing.T, n int, size estimate.Tokens, latency time.Duration, edit ...func(*Config)) *dryRun {
 	t.Helper()
-	c := &Config{}
+	c := &Config{Targets: make([]Target, 1)}
 	for _, e := range edit {
 		e(c)
 	}
@@ -24,7 +24,7 @@ func dry(t *testing.T, n int, size estimate.Tokens, latency time.Duration, edit 
 	d.sched = newScheduler(c, d.plan, d.started)
 	for range n {
 		j := &job{tokens: size}
-		d.sched.charge(j)
+		d.sched.lane(j).charge(j)
 		d.add(j)
 	}
 	return d
@@ -49,12 +49,12 @@ func TestForecastOfTheMethodsExamples(t *testing.T) {
 	}
 	for _, test := range tests {
 		d := dry(t, test.n, estimate.Tokens{Prompt: test.prompt, MaxOutput: test.output}, time.Second, caps(test.rpm, test.tpm), func(c *Config) {
-			c.Accounting = test.accounting
+			c.Targets[0].Accounting = test.accounting
 			if test.binding == "none" {
-				c.Limits.RPM.Set, c.Limits.TPM.Set = true, true
+				c.Targets[0].Limits.RPM.Set, c.Targets[0].Limits.TPM.Set = true, true
 			}
 		})
-		binding, shares := d.variant(d.Limits, false, 1).binding()
+		binding, shares := d.variant(d.Targets[0].Limits, false, 1).binding()
 		if binding != test.binding {
 			t.Errorf("%s: got binding limit %q, want %q", test.name, binding, test.binding)
 		}
@@ -66,7 +66,7 @@ func TestForecastOfTheMethodsExamples(t *testing.T) {
 		if test.perMinute == 0 {
 			continue
 		}
-		if got := float64(test.n) / (d.variant(d.Limits, false, 1).sustained() / 60); math.Abs(got-test.perMinute) > 1e-6 {
+		if got := float64(test.n) / (d.variant(d.Targets[0].Limits, false, 1).sustained() / 60); math.Abs(got-test.perMinute) > 1e-6 {
 			t.Errorf("%s: got %.2f requests a minute, want %.0f", test.name, got, test.perMinute)
 		}
 	}
@@ -78,7 +78,7 @@ func TestMakespanIsNoShorterThanItsBound(t *testing.T) {
 			for _, latency := range []time.Duration{0, time.Second, 20 * time.Second} {
 				for _, limits := range [][2]int64{{60, 0}, {0, 100_000}, {60, 100_000}, {1000, 1_000_000}} {
 					d := dry(t, n, estimate.Tokens{Prompt: prompt, Chars: 5 * prompt, MaxOutput: 100}, latency, caps(limits[0], limits[1]))
-					v := d.variant(d.Limits, false, 1)
+					v := d.variant(d.Targets[0].Limits, false, 1)
 					low := v.lower().Duration
 					if got := v.makespan(); got < low {
 						t.Errorf("%d of %d tokens, latency %v, limits %v: makespan %v is below its bound %v", n, prompt, latency, limits, got, low)
@@ -93,7 +93,7 @@ func TestMakespanFallsWithTheLimits(t *testing.T) {
 	last := time.Duration(math.MaxInt64)
 	for _, rpm := range []int64{30, 60, 120, 600} {
 		d := dry(t, 200, estimate.Tokens{Prompt: 100, MaxOutput: 100}, time.Second, caps(rpm, 0))
-		got := d.variant(d.Limits, false, 1).makespan()
+		got := d.variant(d.Targets[0].Limits, false, 1).makespan()
 		if got >= last {
 			t.Errorf("%d a minute: got %v, no less than at half of it or less (%v)", rpm, got, last)
 		}

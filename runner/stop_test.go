@@ -29,7 +29,7 @@ func TestSpentQuotaStopsAtTheFirstCall(t *testing.T) {
 				lines := prompts(50)
 				lines[0] = ask("p0", "[[fault:"+marker+"x1]]")
 				d.input(lines...)
-				s := d.run(func(c *Config) { c.Limits.Concurrency = 1 })
+				s := d.run(func(c *Config) { c.Targets[0].Limits.Concurrency = 1 })
 				class := map[string]string{"quota": "quota_exhausted", "auth": "auth", "model": "model_not_found"}[marker]
 				d.wantStop(s, StopProvider, class)
 				if s.Calls != 1 || s.Pending != 50 || s.Failed != 0 || s.Unknown != 0 {
@@ -82,7 +82,7 @@ func TestDailyLimitStopsWithTheTimeToComeBack(t *testing.T) {
 func TestDailyLimitOfTheUserHoldsAcrossRuns(t *testing.T) {
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		d.input(prompts(25)...)
-		daily := func(c *Config) { c.Limits.RPD.N, c.Limits.RPD.Set = 10, true }
+		daily := func(c *Config) { c.Targets[0].Limits.RPD.N, c.Targets[0].Limits.RPD.Set = 10, true }
 		start := time.Now()
 		s := d.run(daily)
 		d.wantStop(s, StopBound, "")
@@ -137,7 +137,7 @@ func TestDeadline(t *testing.T) {
 	bubble(t, fake.Config{Latency: 3 * time.Second}, func(d *desk) {
 		d.input(prompts(40)...)
 		start := time.Now()
-		s := d.run(func(c *Config) { c.Deadline, c.Limits.Concurrency = 10*time.Second, 2 })
+		s := d.run(func(c *Config) { c.Deadline, c.Targets[0].Limits.Concurrency = 10*time.Second, 2 })
 		d.wantStop(s, StopBound, "")
 		if took := time.Since(start); took < 10*time.Second || took > 14*time.Second {
 			d.Errorf("it took %v, want 10 s and what was in flight", took)
@@ -159,7 +159,7 @@ func TestMaxCostIsNeverPassed(t *testing.T) {
 			most := price.Cost(1000, 0)
 			var spent money.Amount
 			for range 2 {
-				s := d.run(func(c *Config) { c.Price, c.MaxCost, c.Learned = price, most, learned })
+				s := d.run(func(c *Config) { c.Targets[0].Price, c.MaxCost, c.Learned = price, most, learned })
 				d.wantStop(s, StopBound, "")
 				spent = 0
 				for _, op := range d.rows() {
@@ -172,7 +172,7 @@ func TestMaxCostIsNeverPassed(t *testing.T) {
 					d.Errorf("got %d unknown, %d failed", s.Unknown, s.Failed)
 				}
 			}
-			d.run(func(c *Config) { c.Price, c.MaxCost = price, 10*most })
+			d.run(func(c *Config) { c.Targets[0].Price, c.MaxCost = price, 10*most })
 			d.whole(ids(100)...)
 		})
 	}
@@ -185,7 +185,9 @@ func TestMaxCostCountsTheCapWhateverWasLearned(t *testing.T) {
 		d.input(append(prompts(40), `{"custom_id":"long","prompt":"at length","max_tokens":2000}`)...)
 		price := money.Price{Output: 1e6, Known: true}
 		most := price.Cost(0, 40*8+1500)
-		s := d.run(func(c *Config) { c.Price, c.MaxCost, c.Learned, c.Limits.Concurrency = price, most, true, 1 })
+		s := d.run(func(c *Config) {
+			c.Targets[0].Price, c.MaxCost, c.Learned, c.Targets[0].Limits.Concurrency = price, most, true, 1
+		})
 		d.wantStop(s, StopBound, "")
 		if s.Completed != 40 || s.Pending != 1 {
 			d.Errorf("got %d completed, %d pending; want 40, 1", s.Completed, s.Pending)

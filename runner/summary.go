@@ -90,7 +90,7 @@ func (r *run) summary() *Summary {
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
 		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed,
 		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop,
-		UncappedCalls: c.Uncapped, ReservedOutput: r.sched.outputs.p99(), LearnedOutput: r.sched.outputs.n >= 20,
+		UncappedCalls: c.Uncapped, ReservedOutput: r.sched.lanes[0].outputs.p99(), LearnedOutput: r.sched.lanes[0].outputs.n >= 20,
 	}
 	if s.Stop != nil {
 		s.Unknown += int64(r.sched.unsettled)
@@ -99,11 +99,18 @@ func (r *run) summary() *Summary {
 	s.UnknownOps = append(slices.Clone(p.unknown), c.Unknown...)
 	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]
 	s.Classes = r.classes()
+	if s.Stop == nil && s.Pending > 0 {
+		for _, l := range r.sched.lanes {
+			if l.down != nil {
+				s.Stop = l.down
+			}
+		}
+	}
 	if s.Stop != nil {
 		s.StopReason = s.Stop.Reason
 	}
-	if r.Price.Known {
-		s.Cost = r.Price.Cost(c.Used.Input, c.Used.Output).String()
+	if r.priced() {
+		s.Cost = (r.sched.money.spent - p.spent).String()
 	}
 	if minutes := c.LastDone.Sub(c.FirstSent).Minutes(); minutes > 0 {
 		s.RequestsMinute = float64(c.Calls) / minutes
@@ -143,7 +150,7 @@ func (r *run) classes() []Class {
 // uses lists the limits that were in force.
 func (r *run) uses() []Use {
 	var all []Use
-	for _, u := range r.sched.limiter.State(time.Now()).Uses {
+	for _, u := range r.sched.lanes[0].limiter.State(time.Now()).Uses {
 		if u.Limit > 0 {
 			all = append(all, Use{Name: u.Name, N: u.Limit, Learned: u.Learned})
 		}

@@ -109,7 +109,7 @@ func TestTwinsOfAHeldCallGoThemselves(t *testing.T) {
 		}
 		lines = append(lines, ask("late", "[[fault:lostx1]]"))
 		d.input(lines...)
-		s := d.run(dedupe, func(c *Config) { c.Policy.HoldUnknown, c.Limits.Concurrency = true, 2 })
+		s := d.run(dedupe, func(c *Config) { c.Policy.HoldUnknown, c.Targets[0].Limits.Concurrency = true, 2 })
 		if s.Unknown != 1 || s.Completed != 103 || s.Pending != 0 {
 			d.Errorf("got %d unknown, %d completed, %d pending; want 1, 103, 0", s.Unknown, s.Completed, s.Pending)
 		}

@@ -127,7 +127,7 @@ func TestStopCountsOutcomesAsTheCheckpointDoes(t *testing.T) {
 		lines := prompts(20)
 		lines[0] = ask("p0", "[[fault:lost]] number 0")
 		d.input(lines...)
-		s := d.run(func(c *Config) { c.Deadline, c.Limits.Concurrency = 4*time.Second, 1 })
+		s := d.run(func(c *Config) { c.Deadline, c.Targets[0].Limits.Concurrency = 4*time.Second, 1 })
 		d.wantStop(s, StopBound, "")
 		var unknown int64
 		for _, op := range d.rows() {

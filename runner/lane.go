@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/money"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/queue"
+	"github.com/llmbatch/llmbatch/runner/retry"
+	"github.com/llmbatch/llmbatch/runner/route"
+)
+
+// Target is one provider and model that calls go to.
+type Target struct {
+	Provider   string          // as results and messages name it
+	BaseURL    string          // for the comparison with earlier runs
+	Model      string          // replaces the line's; "" = the line's own
+	Group      string          // targets of one group share one limiter
+	Client     provider.Client // nil = it cannot be used
+	Limits     limit.Limits
+	Accounting limit.Accounting
+	Price      money.Price
+	Context    int64 // tokens of prompt and output together; 0 = not known
+}
+
+// lane is one target's side of the scheduler: what waits for it and what
+// holds it back. The scheduler's owner owns it.
+type lane struct {
+	*Target
+	limiter *limit.Limiter // of the target's group
+	learned bool           // reserve the learned output under a cap too
+	health  retry.Health
+	breaker route.Breaker // only where there is another target to go to
+	ready   queue.Ready[*job]
+	delayed queue.Delayed[*job]
+	outputs outputStats
+	ratios  ratios
+	paused  time.Time // until then the provider is taken to be down
+	down    *Stop     // why nothing is sent any more in this run
+}
+
+// enqueue puts a job where it may go at once.
+func (l *lane) enqueue(j *job) {
+	l.charge(j)
+	l.ready.Push(j, queue.Priority(j.rec.Priority), j.weight())
+}
+
+// charge sets what the job takes from the limiter.
+func (l *lane) charge(j *job) {
+	j.reserved = int64(j.tokens.MaxOutput)
+	if learned := l.outputs.p99(); j.reserved == 0 || l.learned && learned < j.reserved {
+		j.reserved = learned
+	}
+	if noOutput(j.rec.API) {
+		j.reserved = 0
+	}
+	j.cost = l.cut(l.chargeOf(j, j.reserved))
+}
+
+// cut makes a charge fit the limits that the user gave. Push has refused what
+// can never fit, so what is too large here is so by what was learned, and
+// would otherwise wait for ever.
+func (l *lane) cut(c limit.Cost) limit.Cost {
+	for {
+		name, n, never := l.limiter.Never(c)
+		switch {
+		case !never:
+			return c
+		case name == "itpm":
+			c.Tokens = n
+		case name == "otpm":
+			c.Output = n
+		default:
+			c.Output = max(0, min(c.Output, n-c.Tokens))
+			c.Tokens = min(c.Tokens, n)
+		}
+	}
+}
+
+// noOutput says that an API's answers have no output tokens to reserve.
+func noOutput(api string) bool { return api == "/embeddings" || api == "/moderations" }
+
+// chargeOf is the pacing charge: OpenAI's limiter goes by characters
+// (providers' measured rule: ceil(characters/4)+1), other servers by tokens.
+// The larger of the two is safe for both until the answer's usage is known.
+func (l *lane) chargeOf(j *job, output int64) limit.Cost {
+	byChars := int64(j.tokens.Chars+3)/4 + 1
+	return l.Accounting.Charge(max(l.prompt(j), byChars), output)
+}
+
+// prompt is what the job's prompt is likely to be billed.
+func (l *lane) prompt(j *job) int64 {
+	return l.ratios.correct(j.rec.Model, int64(j.tokens.Prompt))
+}
+
+// usedBy is what an answered call turns out to charge. The output stays as it
+// was reserved, since no provider is known to give it back; the prompt part
+// becomes what was billed, but where the limiter goes by characters.
+func (l *lane) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
+	if !u.Known || l.Accounting == limit.Max {
+		return limit.Cost{}, false
+	}
+	return l.cut(l.Accounting.Charge(u.Input, max(j.reserved, u.Output))), true
+}
+
+// learn takes from an answer what later reservations go by.
+func (l *lane) learn(j *job, u provider.Usage) {
+	if !noOutput(j.rec.API) {
+		l.outputs.add(u.Output)
+	}
+	l.ratios.add(j.rec.Model, int64(j.tokens.Prompt), u.Input)
+}
+
+// wake moves what is due to the queue and returns when more will be.
+func (l *lane) wake(now time.Time) time.Time {
+	for {
+		j, due := l.delayed.Pop(now)
+		if !due {
+			at, _ := l.delayed.Next()
+			return at
+		}
+		l.enqueue(j)
+	}
+}
+
+// pick takes the job that fits best from the queue, with its reservation, or
+// says what it waits for. afford is asked before anything is reserved.
+func (l *lane) pick(now time.Time, afford func(*job) bool) (*job, limit.Wait) {
+	room := l.limiter.Room(now)
+	fit := queue.Fit{Tokens: room.Tokens, Output: room.Output}
+	low, high := l.ready.Spread()
+	fit.Want, fit.Slack, fit.Balance = l.limiter.Balance(now, low, high)
+	var j *job
+	ok := room.Requests > 0
+	if ok {
+		j, ok = l.ready.Pop(fit)
+	}
+	if !ok {
+		lightest, _ := l.ready.Lightest()
+		return nil, l.limiter.Peek(now, limit.Cost{Requests: 1, Tokens: lightest})
+	}
+	wait := limit.Wait{Until: now.Add(time.Hour), Reason: waitCost}
+	if afford(j) {
+		j.ticket, wait = l.limiter.Reserve(now, j.cost)
+		if wait.Reason == limit.Granted {
+			return j, wait
+		}
+	}
+	l.back(j)
+	return nil, wait
+}
+
+// back returns a job that was picked in vain.
+func (l *lane) back(j *job) { l.ready.PushFront(j, queue.Priority(j.rec.Priority), j.weight()) }
+
+// Reasons to wait that are not the limiter's.
+const (
+	waitCost  limit.Reason = "cost bound" // until a call settles
+	waitDown  limit.Reason = "provider down"
+	waitRetry limit.Reason = "retry"
+	waitOpen  limit.Reason = "open circuit"
+)
