@@ -71,13 +71,14 @@ func TestNoRollingMinutePassesTheLimits(t *testing.T) {
 		rpm, tpm int64
 		lines    []string
 	}{
-		{"requests", 60, 1_000_000, mixed(150, 20)},
-		{"tokens", 6000, 10_000, mixed(150, 400)},
-		{"both", 60, 12_000, mixed(150, 350)},
+		{"requests", 30, 1_000_000, mixed(75, 20)},
+		{"tokens", 6000, 5_000, mixed(75, 400)},
+		{"both", 30, 6_000, mixed(75, 350)},
 	}
 	for _, test := range tests {
 		for _, window := range []fake.Window{fake.Bucket, fake.Fixed, fake.Sliding} {
 			t.Run(test.name+"/"+window.String(), func(t *testing.T) {
+				t.Parallel()
 				c := fake.Config{
 					RPM: int(test.rpm), TPM: int(test.tpm), Window: window, Phase: 17 * time.Second,
 					Latency: 2 * time.Second, LatencyJitter: time.Second, Count: tokensOf,
@@ -125,6 +126,7 @@ func TestStopAndStartSendNoSecondMinute(t *testing.T) {
 func TestRefusalsLoseNothingAndUseUpNoAttempts(t *testing.T) {
 	for _, style := range []fake.Style{fake.OpenAI, fake.OpenRouter, fake.RetryAfter, fake.NoHeaders} {
 		t.Run(style.String(), func(t *testing.T) {
+			t.Parallel()
 			bubble(t, fake.Config{RPM: 30, Burst: 5, Style: style, Latency: 500 * time.Millisecond}, func(d *desk) {
 				d.input(prompts(60)...)
 				s := d.run()

@@ -206,13 +206,12 @@ func TestBrokenTeeStopsAndLosesNothing(t *testing.T) {
 
 func TestInputChangedDuringTheRunStopsIt(t *testing.T) {
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
-		lines := prompts(3000)
+		lines := prompts(2400)
 		d.input(lines...)
 		s, err := d.try(func(c *Config) {
-			c.Limit = 0
 			c.Targets[0].Client = &watched{Client: c.Targets[0].Client, before: func(n int) {
 				if n == 1 {
-					lines[2999] = strings.Replace(lines[2999], "tell", "sell", 1)
+					lines[2399] = strings.Replace(lines[2399], "tell", "sell", 1)
 					d.input(lines...)
 				}
 			}}
@@ -220,7 +219,7 @@ func TestInputChangedDuringTheRunStopsIt(t *testing.T) {
 		if !errors.Is(err, input.ErrChanged) {
 			d.Fatalf("got error %v, want %v", err, input.ErrChanged)
 		}
-		if s.Completed == 0 || s.Pending == 0 || s.Completed+s.Pending != 3000 || s.Unknown != 0 {
+		if s.Completed == 0 || s.Pending == 0 || s.Completed+s.Pending != 2400 || s.Unknown != 0 {
 			d.Errorf("got %d completed, %d pending, %d unknown; want what was in flight completed and the rest pending", s.Completed, s.Pending, s.Unknown)
 		}
 		if n := int64(len(d.lines(d.paths.Output))); n != s.Completed {

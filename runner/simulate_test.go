@@ -127,14 +127,15 @@ func TestForecastComesTrue(t *testing.T) {
 		latency  time.Duration
 		binding  string
 	}{
-		{"requests", 60, 1_000_000, long(200, 10), time.Second, "rpm"},
-		{"tokens", 6000, 20_000, long(200, 300), 2 * time.Second, "tpm"},
-		{"mixed lengths", 90, 18_000, mixed(250, 400), time.Second, "tpm"},
-		{"balanced", 90, 20_000, mixed(250, 400), time.Second, "rpm"},
-		{"slow answers", 120, 1_000_000, long(200, 10), 15 * time.Second, "rpm"},
+		{"requests", 30, 1_000_000, long(100, 10), time.Second, "rpm"},
+		{"tokens", 6000, 10_000, long(100, 300), 2 * time.Second, "tpm"},
+		{"mixed lengths", 45, 9_000, mixed(125, 400), time.Second, "tpm"},
+		{"balanced", 45, 10_000, mixed(125, 400), time.Second, "rpm"},
+		{"slow answers", 60, 1_000_000, long(100, 10), 15 * time.Second, "rpm"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			bubble(t, fake.Config{RPM: int(test.rpm), TPM: int(test.tpm), Window: fake.Sliding, Latency: test.latency, Output: 8, Count: billedFor}, func(d *desk) {
 				d.input(test.lines...)
 				var each int64
