@@ -9,6 +9,8 @@ import (
 const DefaultCeiling = 1024
 
 const (
+	strainMemory = 16 // answers that strain looks back on
+	strained     = 0.25
 	firstCeiling = 8
 	// judged is the ceiling from which "completions rise" is asked. Below it nothing queues yet, so
 	// that is where the server's own latency is learned.
@@ -50,6 +52,8 @@ type Concurrency struct {
 	mixed     bool // something else bound too
 	lastRate  float64
 	lastLimit float64
+
+	strain float64 // share of overloads among the last answers
 }
 
 // newConcurrency returns a ceiling that never goes above max; 0 means 1,024.
@@ -71,8 +75,19 @@ func (c *Concurrency) RTT() time.Duration { return time.Duration(c.rtt) }
 
 func (c *Concurrency) room() bool { return c.wire < int(c.ceiling) }
 
+// overloaded counts a call that the server had no capacity for. A server that is always a little
+// short of it (one answer in twenty, say) would be no better off with fewer calls, so the ceiling is
+// cut only when overloads are a quarter of the last answers or so.
+func (c *Concurrency) overloaded(now int64) {
+	c.strain += (1 - c.strain) / strainMemory
+	if c.strain > strained {
+		c.cut(now, 0.5)
+	}
+}
+
 // succeeded counts a call that was sent at sent and answered now.
 func (c *Concurrency) succeeded(sent, now int64) {
+	c.strain -= c.strain / strainMemory
 	rtt := max(now-sent, 1)
 	if c.rtt == 0 {
 		c.rtt, c.least = rtt, rtt

@@ -143,11 +143,11 @@ func (l *Limiter) failed(now time.Time, r *ticket, a *Answer) {
 	l.patience = min(max(3*(l.now-r.sentAt), int64(250*time.Millisecond)), int64(2*time.Second))
 	switch a.Outcome {
 	case Concurrent, InFlightBudget, Overloaded:
-		keep := 0.8
 		if a.Outcome == Overloaded {
-			keep = 0.5
+			l.conc.overloaded(l.now)
+		} else {
+			l.conc.cut(l.now, 0.8)
 		}
-		l.conc.cut(l.now, keep)
 		if a.Hinted && a.RetryAfter > 0 {
 			l.pause(now, l.jitter(a.RetryAfter), AfterRefusal)
 		}
