@@ -253,7 +253,15 @@ func (d *dispatcher) announce(now time.Time) {
 		return
 	}
 	d.waited = until
-	d.Notice(fmt.Sprintf("waiting until %s: %s", until.Format(time.TimeOnly), d.sched.wait.Reason))
+	d.Notice(fmt.Sprintf("waiting until %s: %s", clock(now, until), d.sched.wait.Reason))
+}
+
+// clock writes a moment, with its date unless it is today's.
+func clock(now, at time.Time) string {
+	if at.Sub(now) < 12*time.Hour {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
 }
 
 // isFinal says that an operation needs nothing more.

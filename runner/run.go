@@ -98,7 +98,6 @@ func (r *run) tellPlan() {
 		}
 	}
 	say(r.report.Invalid, "%d invalid lines go to the errors file (--skip-invalid)")
-	say(r.report.EmptyPrompts, "%d prompts are empty")
 	say(p.edited, "%d finished operations changed since; they run again")
 	say(p.putBack, "%d dead letters are put back")
 	say(p.removed, "%d operations of earlier runs are no longer in the input; results leaves them out")

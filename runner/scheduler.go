@@ -242,7 +242,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	s.money.reserve(s.lane(j).Price, j)
 	s.count.Calls++
 	s.count.TokensReserved += j.cost.Tokens + j.cost.Output
-	if j.tokens.MaxOutput == 0 {
+	if j.tokens.MaxOutput == 0 && !noOutput(j.rec.API) {
 		s.count.Uncapped++
 	}
 	if len(j.op.Attempts) > 0 {
