@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -58,13 +56,14 @@ func parse(data []byte, name string) (*yaml.Node, error) {
 	fail := func(line int, text string) (*yaml.Node, error) {
 		return nil, &Error{Name: name, Problems: []Problem{{line, text}}}
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
 	case len(data) > maxBytes:
 		return fail(0, "is larger than "+strconv.Itoa(maxBytes>>20)+" MiB")
 	case !utf8.Valid(data):
 		return fail(0, "is not UTF-8")
 	case json.Valid(data):
-		data = joinSurrogates(data)
+		return readJSON(data), nil
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -91,44 +90,6 @@ func syntax(err error) (line int, text string) {
 	m := yamlError.FindStringSubmatch(text)
 	line, _ = strconv.Atoi(m[1]) // without a line it stays 0
 	return line, text[len(m[0]):]
-}
-
-// joinSurrogates turns the \ud83d\ude00 of JSON into the \U0001f600 of YAML,
-// which knows no halves.
-func joinSurrogates(data []byte) []byte {
-	if !bytes.Contains(data, []byte(`\u`)) {
-		return data
-	}
-	var out []byte
-	for i := 0; i < len(data); {
-		if data[i] != '\\' || i+1 >= len(data) {
-			out = append(out, data[i])
-			i++
-			continue
-		}
-		if r := utf16.DecodeRune(escape(data[i:]), escape(data[min(i+6, len(data)):])); r != utf8.RuneError {
-			out = append(out, `\U`...)
-			hex := strconv.FormatInt(int64(r), 16)
-			out = append(append(out, strings.Repeat("0", 8-len(hex))...), hex...)
-			i += 12
-			continue
-		}
-		out = append(out, data[i], data[i+1])
-		i += 2
-	}
-	return out
-}
-
-// escape reads \uXXXX at the start of b; -1 if there is none.
-func escape(b []byte) rune {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	if err != nil {
-		return -1
-	}
-	return rune(n)
 }
 
 // has reports that an object has one of the keys.

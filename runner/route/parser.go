@@ -268,8 +268,8 @@ const longest = 30 * 24 * time.Hour
 // seconds reads a time above zero: a number of seconds, or text such as "90s".
 func (p *parser) seconds(n *yaml.Node, path string) (time.Duration, bool) {
 	if n.Kind == yaml.ScalarNode && !null(n) {
-		if d, err := time.ParseDuration(n.Value); err == nil && d > 0 && d <= longest {
-			return d, true
+		if d, err := time.ParseDuration(n.Value); err == nil && d >= time.Microsecond && d <= longest {
+			return d.Truncate(time.Microsecond), true
 		}
 		if v, err := money.Parse(n.Value); err == nil && v >= 1e6 && v%1e6 == 0 && v/1e6 <= money.Amount(longest/time.Microsecond) {
 			return time.Duration(v/1e6) * time.Microsecond, true
