@@ -219,7 +219,9 @@ func (s *scheduler) affords(j *job) bool { return s.money.affords(s.lane(j).Pric
 // tooLong ends a run that has nothing to do but to wait for longer than the
 // user allows: for a day's limit, as a rule.
 func (s *scheduler) tooLong(now time.Time) {
-	if s.stop != nil || s.wire+s.storing > 0 || s.wait.Until.Sub(now) <= s.policy.OrDefaults().MaxWait {
+	most := s.policy.OrDefaults().MaxWait
+	most += most / 8 // a hint within the bound is waited for with its jitter
+	if s.stop != nil || s.wire+s.storing > 0 || s.wait.Until.Sub(now) <= most {
 		return
 	}
 	s.stop = &Stop{

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,5 +260,24 @@ func (d *desk) wantSameKeys(before map[string]checkpoint.Operation) {
 		if was := before[id]; was.Status == checkpoint.Unknown && op.Key != was.Key {
 			d.Errorf("%s: sent again with key %s, was %s", id, op.Key, was.Key)
 		}
+	}
+}
+
+// A wait just within --max-wait is sat through, whatever jitter is added.
+func TestWaitWithinMaxWaitIsSatThrough(t *testing.T) {
+	for _, first := range []string{"[[fault:retryafter=895x1]]", "[[fault:retryafter=905x1]]"} {
+		bubble(t, fake.Config{}, func(d *desk) {
+			d.input(append([]string{ask("first", first)}, prompts(5)...)...)
+			start := time.Now()
+			s := d.run(func(c *Config) { c.Targets[0].Limits.Concurrency = 1 })
+			if strings.Contains(first, "905") {
+				d.wantStop(s, StopBound, "rate_limited")
+				return
+			}
+			d.mustTell("waiting until")
+			if took := time.Since(start); s.Stop != nil || s.Completed != 6 || took < 895*time.Second || took > 1000*time.Second {
+				d.Errorf("got stop %+v, %d completed after %v; want 6 after 895 s or a little more", s.Stop, s.Completed, took)
+			}
+		})
 	}
 }
