@@ -275,8 +275,8 @@ func TestWaitWithinMaxWaitIsSatThrough(t *testing.T) {
 				return
 			}
 			d.mustTell("waiting until")
-			if took := time.Since(start); s.Stop != nil || s.Completed != 6 || took < 895*time.Second || took > 1000*time.Second {
-				d.Errorf("got stop %+v, %d completed after %v; want 6 after 895 s or a little more", s.Stop, s.Completed, took)
+			if took := time.Since(start); s.Stop != nil || s.Completed != 6 || took < 895*time.Second || took > 25*time.Minute {
+				d.Errorf("got stop %+v, %d completed after %v; want 6 after 895 s and the pace that follows a refusal", s.Stop, s.Completed, took)
 			}
 		})
 	}
