@@ -145,6 +145,9 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 				return err
 			}
 		}
+		if !d.Dedupe { // which looks for IDs
+			d.index.Forget(c.entries[0])
+		}
 	}
 	return context.Cause(ctx)
 }

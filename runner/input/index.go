@@ -68,6 +68,14 @@ func (ix *Index) add(e Entry) {
 	ix.n++
 }
 
+// Forget gives back memory of the entries before n. They must not be asked for again, and nothing be looked up by ID.
+func (ix *Index) Forget(n int) {
+	ix.perm, ix.starts = nil, nil
+	for c := n>>chunkBits - 1; c >= 0 && ix.chunks[c] != nil; c-- {
+		ix.chunks[c] = nil
+	}
+}
+
 // Operations are the entries that are not invalid, in the order of the file.
 func (ix *Index) Operations() iter.Seq[int] {
 	return func(yield func(int) bool) {
