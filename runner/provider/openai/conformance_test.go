@@ -1,23 +1,37 @@
 package openai
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/providertest"
+	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
 
 const canary = "sk-CANARY-7f3a9c0d5e"
 
 const success = `{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello there"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`
+
+const (
+	stream = `data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"hello "},"finish_reason":null}],"usage":null}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"there"},"finish_reason":null}],"usage":null}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}
+
+data: [DONE]
+
+`
+	streamed = `{"id":"c1","object":"chat.completion","model":"m","usage":{"prompt_tokens":3,"completion_tokens":2},"choices":[{"index":0,"message":{"role":"assistant","content":"hello there"},"finish_reason":"stop"}]}`
+)
 
 // dial makes a client of a profile with the canary for a key.
 func dial(t testing.TB, profile, base string, o provider.TransportOptions) *Client {
@@ -47,43 +61,15 @@ func TestConformance(t *testing.T) {
 		New: func(t testing.TB, profile, base string, o provider.TransportOptions) provider.Client {
 			return dial(t, profile, base, o)
 		},
-		API: "/chat/completions", Success: success,
+		API: "/chat/completions", Success: success, Stream: stream, Streamed: streamed,
 		Folders: []string{"openai", "azure", "openrouter", "groq", "mistral", "together", "deepseek", "vllm", "ollama", "llamacpp", "openai-compatible"},
 	})
 }
 
-// shared opens a file of recorded answers kept beside the repository.
-func shared(t *testing.T, name string) *bufio.Scanner {
+// replay returns what the client makes of a recording.
+func replay(t *testing.T, r providertest.Recording, profile string) (*provider.Response, error) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(providertest.ModuleRoot(t), "..", "shared", "data", name))
-	if err != nil {
-		t.Skipf("no recordings here: %v", err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 16<<20)
-	return s
-}
-
-type recording struct {
-	Provider string            `json:"provider"`
-	Status   int               `json:"status"`
-	Headers  map[string]string `json:"headers"`
-	Body     json.RawMessage   `json:"body"`
-}
-
-// serve replays a recording and returns what the client makes of it.
-func (r recording) serve(t *testing.T, profile string) (*provider.Response, error) {
-	t.Helper()
-	s := providertest.Serve(t, func(c net.Conn, _ providertest.Seen) bool {
-		head := fmt.Sprintf("HTTP/1.1 %d X\nContent-Length: %d", r.Status, len(r.Body))
-		for k, v := range r.Headers {
-			head += "\n" + k + ": " + v
-		}
-		providertest.Write(c, head, string(r.Body))
-		return false
-	})
-	return dial(t, profile, s.URL, provider.TransportOptions{}).Do(t.Context(), provider.Request{API: "/chat/completions", Body: []byte("{}")})
+	return dial(t, profile, r.Serve(t).URL, provider.TransportOptions{}).Do(t.Context(), provider.Request{API: "/chat/completions", Body: []byte("{}")})
 }
 
 // TestRecordedErrors: the class of each recorded answer of a compatible server,
@@ -103,17 +89,13 @@ func TestRecordedErrors(t *testing.T) {
 		{"", provider.KindInvalid}, // the rest are plain 400s
 	}
 	n := 0
-	for lines := shared(t, "real_error_responses.jsonl"); lines.Scan(); {
-		var r recording
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range providertest.Recordings(t, "real_error_responses.jsonl") {
 		profile, ok := profiles[r.Provider]
 		if !ok {
 			continue
 		}
 		n++
-		_, err := r.serve(t, profile)
+		_, err := replay(t, r, profile)
 		e, ok := err.(*provider.Error)
 		if !ok {
 			t.Errorf("%s: got %v, want a provider error", r.Body, err)
@@ -139,13 +121,9 @@ func TestRecordedErrors(t *testing.T) {
 // TestRecordedHeaders: limits of successes are learned, all of them a
 // minute's; a retry-after on a success says nothing.
 func TestRecordedHeaders(t *testing.T) {
-	for lines := shared(t, "real_ratelimit_headers.jsonl"); lines.Scan(); {
-		var r recording
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range providertest.Recordings(t, "real_ratelimit_headers.jsonl") {
 		r.Status, r.Body = 200, json.RawMessage(success)
-		got, err := r.serve(t, "openai")
+		got, err := replay(t, r, "openai")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,13 +155,31 @@ func FuzzRead(f *testing.F) {
 	c := dial(f, "openrouter", "http://127.0.0.1:1", provider.TransportOptions{})
 	f.Fuzz(func(t *testing.T, body string, status int, api string) {
 		resp, e := c.read(api, &provider.Reply{StatusCode: status, Header: http.Header{}, Body: []byte(body)})
-		switch {
-		case (resp == nil) == (e == nil):
-			t.Fatalf("%q: got %v and %v, want one of them", body, resp, e)
-		case resp != nil && !json.Valid(resp.Body):
-			t.Errorf("%q: a success whose body is no JSON", body)
-		case e != nil && (e.Kind == provider.KindNone || len(e.Message) > 2<<10 || strings.Contains(e.Message+e.Code, canary[:12]) || strings.ContainsAny(e.Message, "\x1b\n\r\u202e")):
-			t.Errorf("%q: got %+v", body, e)
+		providertest.Sane(t, body, resp, e, canary)
+	})
+}
+
+// FuzzStream: whatever a stream holds, it is put together to an answer that
+// can be judged, or it is not whole.
+func FuzzStream(f *testing.F) {
+	f.Add(stream, "/chat/completions")
+	for _, g := range providertest.LoadGolden(f, "openai") {
+		if g.Want["stream"] != "" {
+			f.Add(g.Body, "/chat/completions")
+			f.Add(g.Body, "/responses")
 		}
+	}
+	c := dial(f, "openai", "http://127.0.0.1:1", provider.TransportOptions{})
+	f.Fuzz(func(t *testing.T, body, api string) {
+		a := c.assembler(provider.Request{API: api})
+		if a == nil {
+			return
+		}
+		whole, err := wire.Collect(strings.NewReader(body), a)
+		if err != nil {
+			return
+		}
+		resp, e := c.read(api, &provider.Reply{StatusCode: 200, Header: http.Header{}, Body: whole})
+		providertest.Sane(t, body, resp, e, canary)
 	})
 }

@@ -93,10 +93,10 @@ func (h Harness) wire(t *testing.T) {
 				f.o.Timeouts = short
 			}
 			sent := 0
-			resp, e := do(t, h.New(t, "", s.URL, f.o), provider.Request{API: h.API, Key: "k", OnSent: func(time.Time) { sent++ }})
+			resp, e := h.do(t, h.New(t, "", s.URL, f.o), provider.Request{API: h.API, Key: "k", OnSent: func(time.Time) { sent++ }})
 			switch {
 			case f.want == provider.KindNone:
-				if e != nil || string(resp.Body) != h.Success {
+				if e != nil || native(resp) != h.Success {
 					t.Errorf("got %v, want success", e)
 				}
 			case e == nil || e.Kind != f.want || e.Unknown() != f.unknown || !e.Sent || e.SentAt.IsZero():
@@ -122,7 +122,7 @@ func (h Harness) redirect(t *testing.T) {
 			Write(c, "HTTP/1.1 "+status+"\nContent-Length: 0\nLocation: "+other.URL+"/v1", "")
 			return true
 		})
-		_, e := do(t, h.New(t, "", s.URL, provider.TransportOptions{}), provider.Request{API: h.API, Key: "k"})
+		_, e := h.do(t, h.New(t, "", s.URL, provider.TransportOptions{}), provider.Request{API: h.API, Key: "k"})
 		if e == nil || e.Kind != provider.KindRedirectRefused || s.Requests() != 1 || other.Requests() != 0 {
 			t.Errorf("%s: got %v, %d and %d requests; want redirect_refused, 1 and 0", status, e, s.Requests(), other.Requests())
 		}
@@ -143,7 +143,7 @@ func (h Harness) keepAlive(t *testing.T) {
 	const calls = 6
 	var good, lost int
 	for range calls {
-		if _, e := do(t, c, provider.Request{API: h.API, Key: "k"}); e == nil {
+		if _, e := h.do(t, c, provider.Request{API: h.API, Key: "k"}); e == nil {
 			good++
 		} else if e.Unknown() && e.Kind == provider.KindBroken {
 			lost++
@@ -161,7 +161,7 @@ func (h Harness) refused(t *testing.T) {
 	}
 	base := "http://" + l.Addr().String()
 	_ = l.Close()
-	_, e := do(t, h.New(t, "", base, provider.TransportOptions{}), provider.Request{API: h.API})
+	_, e := h.do(t, h.New(t, "", base, provider.TransportOptions{}), provider.Request{API: h.API})
 	if e == nil || e.Kind != provider.KindConnect || e.Phase != provider.PhaseConnect || e.Sent || e.Unknown() {
 		t.Errorf("got %+v, want connect and nothing sent", e)
 	}
@@ -172,7 +172,7 @@ func (h Harness) cancelled(t *testing.T) {
 	s := Serve(t, func(net.Conn, Seen) bool { cancel(); return true })
 	c := h.New(t, "", s.URL, provider.TransportOptions{})
 	for _, sent := range []bool{true, false} {
-		_, err := c.Do(ctx, provider.Request{API: h.API, Body: []byte("{}")})
+		_, err := c.Do(ctx, provider.Request{API: h.API, Model: "m", Body: h.body(h.API)})
 		var e *provider.Error
 		if !errors.As(err, &e) || e.Kind != provider.KindCancelled || e.Sent != sent || e.Unknown() != sent || !errors.Is(err, context.Canceled) {
 			t.Errorf("sent %t: got %+v, want cancelled, unknown only if sent", sent, e)
@@ -191,13 +191,13 @@ func (h Harness) tls(t *testing.T) {
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	defer srv.Close()
-	_, e := do(t, h.New(t, "", srv.URL, provider.TransportOptions{}), provider.Request{API: h.API})
+	_, e := h.do(t, h.New(t, "", srv.URL, provider.TransportOptions{}), provider.Request{API: h.API})
 	if e == nil || e.Kind != provider.KindTLS || e.Sent || requests.Load() != 0 {
 		t.Errorf("unknown authority: got %+v and %d requests, want tls and none", e, requests.Load())
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(srv.Certificate())
-	if _, e = do(t, h.New(t, "", srv.URL, provider.TransportOptions{RootCAs: pool}), provider.Request{API: h.API}); e != nil {
+	if _, e = h.do(t, h.New(t, "", srv.URL, provider.TransportOptions{RootCAs: pool}), provider.Request{API: h.API}); e != nil {
 		t.Errorf("known authority: %v", e)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -205,7 +205,7 @@ func (h Harness) tls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, e = do(t, h.New(t, "", "https://"+l.Addr().String(), provider.TransportOptions{Timeouts: provider.Timeouts{Connect: 50 * time.Millisecond}}), provider.Request{API: h.API})
+	_, e = h.do(t, h.New(t, "", "https://"+l.Addr().String(), provider.TransportOptions{Timeouts: provider.Timeouts{Connect: 50 * time.Millisecond}}), provider.Request{API: h.API})
 	if e == nil || e.Kind != provider.KindConnectTimeout || e.Sent {
 		t.Errorf("silent handshake: got %+v, want connect_timeout and nothing sent", e)
 	}
