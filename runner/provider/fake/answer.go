@@ -89,6 +89,9 @@ func (s *Server) appendContent(dst []byte, c *call, h uint64) []byte {
 
 // appendText writes the text of one choice, JSON-escaped.
 func (s *Server) appendText(dst []byte, c *call, h uint64) []byte {
+	if c.fault == "blank" {
+		return dst
+	}
 	if c.group.cfg.Echo {
 		return append(dst, c.text...)
 	}

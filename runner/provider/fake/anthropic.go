@@ -7,14 +7,13 @@ import (
 
 // stopReason is the answer's end in the words of the messages API.
 func (c *call) stopReason() string {
-	switch c.finish {
-	case "stop":
-		return "end_turn"
-	case "length":
-		return "max_tokens"
-	}
-	if c.fault == "filter" || c.fault == "refusal" {
+	switch {
+	case c.fault == "filter" || c.fault == "refusal":
 		return "refusal"
+	case c.finish == "stop":
+		return "end_turn"
+	case c.finish == "length":
+		return "max_tokens"
 	}
 	return c.finish
 }
@@ -37,6 +36,10 @@ func (c *call) messageObject(h uint64, content []any, stop any, out int) map[str
 }
 
 func (s *Server) appendMessage(dst []byte, c *call, h uint64) []byte {
+	if c.fault == "choice_error" { // there is no such thing: an error object
+		r := c.statusFailure(500)
+		return append(dst, r.body...)
+	}
 	text := slices.Concat([]byte{'"'}, s.appendText(nil, c, h), []byte{'"'})
 	content := []any{map[string]any{"type": "text", "text": json.RawMessage(text)}}
 	if c.fault == "refusal" || c.fault == "filter" {

@@ -20,8 +20,12 @@ const (
 	apiEmbed       = "/embedContent"
 )
 
-// route reads the API, and Gemini's model, off a path such as /v1/chat/completions, whatever its prefix.
+// route reads the API off a path such as /v1/chat/completions, whatever its prefix, and the model off those that have it:
+// Gemini's, and Azure's /openai/deployments/MODEL/chat/completions.
 func (c *call) route(path string) {
+	if _, rest, ok := strings.Cut(path, azurePath); ok {
+		c.model, _, _ = strings.Cut(rest, "/")
+	}
 	for _, api := range [...]string{apiChat, apiResponses, apiEmbeddings, apiCompletions, apiModerations, apiMessages} {
 		if strings.HasSuffix(path, api) {
 			c.api = api
@@ -46,6 +50,9 @@ func (c *call) generates() bool {
 	}
 	return false
 }
+
+// azurePath is followed by a deployment, which stands for the model.
+const azurePath = "/openai/deployments/"
 
 // What one call may ask for: OpenAI's bound of n, and enough for any embedding.
 const (
@@ -124,8 +131,11 @@ func (c *call) read(body []byte) bool {
 			object(v, func(key, v []byte) {
 				c.usage = c.usage || string(key) == "include_usage" && string(v) == "true"
 			})
-		case "messages", "prompt", "input", "instructions", "system", "contents":
+		case "messages", "prompt", "input", "instructions", "system":
 			c.texts(v)
+		case "contents": // a list, or one alone
+			c.texts(v)
+			object(v, c.message)
 		case "content", "systemInstruction", "system_instruction":
 			object(v, c.message)
 		case "generationConfig":

@@ -8,7 +8,7 @@ import (
 
 // pieces cuts the text of a choice, raw JSON, before blanks: a blank is never part of an escape.
 func (s *Server) pieces(c *call, h uint64) []json.RawMessage {
-	if c.fault == "empty" || c.fault == "refusal" || c.fault == "filter" {
+	if c.fault == "empty" || c.fault == "refusal" || c.fault == "filter" || c.fault == "blank" {
 		return nil
 	}
 	text := s.appendText(nil, c, h)

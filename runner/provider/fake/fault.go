@@ -1,8 +1,10 @@
 package fake
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -85,6 +87,12 @@ var faults = [...]fault{
 	{"bomb", "", "200, 64 KiB of gzip that unpack to 64 MiB", true, func(s *Server, _ *call, r *reply, _ string) {
 		r.body = s.bomb()
 		r.set("Content-Encoding", "gzip")
+	}},
+	{"blank", "", "200 whose text is empty, as at a cold start", true, nil},
+	{"hint", "SECONDS", "200 with a Retry-After, which means nothing", true, nil},
+	{"wrapped", "", "503 whose body is an array of one error, as Gemini's are at times", false, func(_ *Server, c *call, r *reply, _ string) {
+		*r = c.overloaded()
+		r.body = slices.Concat([]byte{'['}, bytes.TrimSpace(r.body), []byte{']'})
 	}},
 	{"slow", "DURATION", "the answer takes that much longer", true, nil},
 	{"keepalive", "DURATION", "the same, with ten comments, pings or blank lines meanwhile", true, nil},

@@ -61,6 +61,9 @@ func TestFaults(t *testing.T) {
 		{"quota=credit_balance", 400, "credit balance is too low", false, nil},
 		{"quota=nonsense", 400, "unknown fault", false, nil},
 		{"daily=nonsense", 400, "unknown fault", false, nil},
+		{"blank", 200, `"content":""`, true, nil},
+		{"hint=12", 200, `"finish_reason":"stop"`, true, nil},
+		{"wrapped", 503, `[{"error":{`, false, nil},
 		{"region", 403, "unsupported_country", false, nil},
 		{"moderation", 403, "flagged_input", false, nil},
 		{"finish=pause", 200, `"finish_reason":"pause"`, true, nil},
@@ -114,6 +117,7 @@ func TestFaultHints(t *testing.T) {
 			{"quota", "Retry-After", "", OpenAI},
 			{"daily", "Retry-After", "86400", OpenAI},
 			{"daily", "X-Ratelimit-Reset", "946771200000", OpenRouter},
+			{"hint=12", "Retry-After", "12", OpenRouter},
 			{"redirect", "Location", "/redirected/chat/completions", OpenAI},
 		} {
 			s := New(Config{Style: c.style})

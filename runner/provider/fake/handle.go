@@ -73,6 +73,8 @@ func (s *Server) reject(r *http.Request, c *call, isJSON bool, since time.Durati
 		return c.unauthorized(), true
 	case int64(len(c.body)) > s.cfg.MaxBody:
 		return invalid(413, "Request body is too large")
+	case strings.Contains(r.URL.Path, azurePath) && r.URL.Query().Get("api-version") == "":
+		return invalid(404, "Resource not found")
 	case !isJSON:
 		return invalid(400, "We could not parse the JSON body of your request.")
 	case c.model == "":

@@ -50,7 +50,7 @@ func (c *Config) down(serial uint64, since time.Duration) bool {
 func ParseModel(base Config, text string) (name string, c Config, err error) {
 	at := strings.LastIndexByte(text, ':') // names have colons too
 	if at <= 0 {
-		return "", c, fmt.Errorf("%q: want NAME:SETTING=VALUE,...", text)
+		return "", c, fmt.Errorf("%q: want NAME:SETTING=VALUE", text)
 	}
 	name, c = text[:at], base
 	c.PerModel = nil

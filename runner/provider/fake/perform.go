@@ -31,14 +31,17 @@ func (s *Server) perform(ctx context.Context, sc *scratch, c *call, m scripted) 
 	billed = f.billed || m.name == ""
 	switch {
 	case billed && (c.stream && c.streamed(f) || c.fault == "keepalive"):
-		return s.whole(sc, c, delay), true
+		rep = s.whole(sc, c, delay)
 	case billed:
 		wait(ctx, delay) // the client may go: an answer that was begun is billed all the same
 		rep = reply{status: 200, body: s.build(sc, c)}
 	case late:
 		wait(ctx, delay)
 	}
-	if f.play != nil {
+	if f.name == "hint" {
+		rep.set("Retry-After", m.arg)
+	}
+	if f.play != nil && rep.stream == nil {
 		f.play(s, c, &rep, m.arg)
 	}
 	if c.stream && rep.status == 200 && rep.ctype == "" && !billed { // an error or a blocked prompt, as the stream's only event
