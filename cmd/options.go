@@ -83,31 +83,14 @@ func (o *paceOptions) flags(fl *pflag.FlagSet) {
 // provider's own.
 func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config, accounting string) error {
 	t := &cfg.Targets[0]
-	lim := &t.Limits
-	for _, f := range []struct {
-		name string
-		n    int64
-		to   *limit.Cap
-	}{{"rpm", o.rpm, &lim.RPM}, {"tpm", o.tpm, &lim.TPM}, {"rpd", o.rpd, &lim.RPD}, {"tpd", o.tpd, &lim.TPD}, {"itpm", o.itpm, &lim.ITPM}, {"otpm", o.otpm, &lim.OTPM}} {
-		if f.n < 0 {
-			return usagef("", "--%s %d: want 0 or more", f.name, f.n)
-		}
-		*f.to = limit.Cap{N: f.n, Set: c.Flags().Changed(f.name)}
+	lim, err := o.limits(c)
+	if err != nil {
+		return err
 	}
-	if o.burst < 0 || o.concurrency < 0 {
-		return usagef("", "--burst and --concurrency: want 0 or more")
+	if lim.Concurrency == 0 {
+		lim.Concurrency = t.Limits.Concurrency
 	}
-	lim.Burst = o.burst
-	if o.concurrency > 0 {
-		lim.Concurrency = o.concurrency
-	}
-	switch o.reserve {
-	case "max":
-	case "learned":
-		cfg.Learned = true
-	default:
-		return usagef("", "--reserve %q: want max or learned", o.reserve)
-	}
+	t.Limits = lim
 	name := o.accounting
 	if name == "" {
 		name = accounting
@@ -121,6 +104,37 @@ func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config, accounting str
 	}
 	t.Accounting = acc
 	return nil
+}
+
+// limits are those that the flags give.
+func (o *paceOptions) limits(c *cobra.Command) (lim limit.Limits, err error) {
+	for _, f := range []struct {
+		name string
+		n    int64
+		to   *limit.Cap
+	}{{"rpm", o.rpm, &lim.RPM}, {"tpm", o.tpm, &lim.TPM}, {"rpd", o.rpd, &lim.RPD}, {"tpd", o.tpd, &lim.TPD}, {"itpm", o.itpm, &lim.ITPM}, {"otpm", o.otpm, &lim.OTPM}} {
+		if f.n < 0 {
+			return lim, usagef("", "--%s %d: want 0 or more", f.name, f.n)
+		}
+		*f.to = limit.Cap{N: f.n, Set: c.Flags().Changed(f.name)}
+	}
+	if o.burst < 0 || o.concurrency < 0 {
+		return lim, usagef("", "--burst and --concurrency: want 0 or more")
+	}
+	lim.Burst, lim.Concurrency = o.burst, o.concurrency
+	return lim, nil
+}
+
+// learned says whether the learned output is reserved under a cap too.
+func (o *paceOptions) learned() (bool, error) {
+	switch o.reserve {
+	case "max":
+		return false, nil
+	case "learned":
+		return true, nil
+	default:
+		return false, usagef("", "--reserve %q: want max or learned", o.reserve)
+	}
 }
 
 // retryOptions are the policy for failures.

@@ -28,6 +28,7 @@ type runOptions struct {
 	files  fileOptions
 	dry    dryOptions
 
+	configFile  string
 	limit       int
 	dedupe      bool
 	skipInvalid bool
@@ -82,6 +83,7 @@ func (o *runOptions) flags(fl *pflag.FlagSet) {
 	o.pace.flags(fl)
 	o.retry.flags(fl)
 	o.files.flags(fl)
+	fl.StringVar(&o.configFile, "config", "", "`file` of providers, models and routes (default: $"+configEnv+")")
 	fl.IntVar(&o.limit, "limit", 0, "only the first `N` operations; the full run later simply goes on")
 	fl.BoolVar(&o.dedupe, "dedupe", false, "one call for lines whose request is the same")
 	fl.BoolVar(&o.skipInvalid, "skip-invalid", false, "run the good lines; invalid ones go to the errors file")
@@ -163,8 +165,9 @@ func finishRun(ctx context.Context, env Env, o *runOptions, stdout io.Writer, fi
 }
 
 func statusOf(ctx context.Context, sum *runner.Summary, err error) int {
+	var fault *runner.Error
 	switch {
-	case errors.Is(err, input.ErrChanged):
+	case errors.Is(err, input.ErrChanged), errors.As(err, &fault) && fault.Fault == runner.FaultUsage:
 		return exitUsage
 	case err != nil:
 		return exitInternal
@@ -189,8 +192,8 @@ func statusOf(ctx context.Context, sum *runner.Summary, err error) int {
 }
 
 // config builds what the runner needs; every mistake in a flag is found here.
-func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths runner.Paths) (*runner.Config, error) {
-	cfg := &runner.Config{
+func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths runner.Paths) (cfg *runner.Config, err error) {
+	cfg = &runner.Config{
 		Settings: &input.Settings{}, Targets: make([]runner.Target, 1),
 		Input: file, Paths: paths, Counter: estimate.NewCounter(),
 		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Deadline: o.deadline, Grace: o.grace,
@@ -217,41 +220,78 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	if o.limit < 0 {
 		return nil, usagef("", "--limit %d: want 0 or more", o.limit)
 	}
-	if err := o.money(cfg); err != nil {
-		return nil, err
+	if err = o.job.apply(cfg); err == nil {
+		err = o.retry.apply(cfg)
 	}
-	p, err := o.target.apply(c, env, o, cfg)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		cfg.Learned, err = o.pace.learned()
 	}
-	if err := o.job.apply(cfg); err != nil {
-		return nil, err
+	if err == nil {
+		err = o.targets(c, env, cfg)
 	}
-	if err := o.retry.apply(cfg); err != nil {
-		return nil, err
+	if err == nil {
+		err = o.bound(cfg)
 	}
-	return cfg, o.pace.apply(c, cfg, p.Accounting)
+	return cfg, err
 }
 
-func (o *runOptions) money(cfg *runner.Config) (err error) {
+// targets makes what the calls go to: those of the config file, or the one
+// that the flags name.
+func (o *runOptions) targets(c *cobra.Command, env Env, cfg *runner.Config) error {
+	path := o.configFile
+	if path == "" {
+		path = env.Getenv(configEnv)
+	}
+	if path == "" {
+		p, err := o.target.apply(c, env, o, cfg)
+		if err != nil {
+			return err
+		}
+		if cfg.Targets[0].Price, err = o.price(); err != nil {
+			return err
+		}
+		return o.pace.apply(c, cfg, p.Accounting)
+	}
+	rc, err := loadConfig(path)
+	if err != nil {
+		return err
+	}
+	d, err := o.defaults(c)
+	if err != nil {
+		return err
+	}
+	f := &configured{env: env, file: rc, flags: d, target: &o.target, dry: o.dry.on}
+	return f.apply(cfg)
+}
+
+// price is what the flags say a token costs.
+func (o *runOptions) price() (p money.Price, err error) {
 	if (o.priceIn == "") != (o.priceOut == "") {
-		return usagef("", "--price-input and --price-output belong together")
+		return p, usagef("", "--price-input and --price-output belong together")
 	}
-	price := &cfg.Targets[0].Price
-	if o.priceIn != "" {
-		price.Known = true
-		if price.Input, err = money.ParsePrice(o.priceIn); err != nil {
-			return usagef("", "--price-input: %s", err)
-		}
-		if price.Output, err = money.ParsePrice(o.priceOut); err != nil {
-			return usagef("", "--price-output: %s", err)
-		}
+	if o.priceIn == "" {
+		return p, nil
 	}
+	p.Known = true
+	if p.Input, err = money.ParsePrice(o.priceIn); err != nil {
+		return p, usagef("", "--price-input: %s", err)
+	}
+	if p.Output, err = money.ParsePrice(o.priceOut); err != nil {
+		return p, usagef("", "--price-output: %s", err)
+	}
+	return p, nil
+}
+
+// bound sets the most that the job may cost. It means nothing without the
+// price of every model that calls may go to.
+func (o *runOptions) bound(cfg *runner.Config) (err error) {
 	if o.maxCost == "" {
 		return nil
 	}
-	if !price.Known {
-		return usagef("give --price-input and --price-output, per million tokens", "--max-cost needs the prices of the model")
+	for _, t := range cfg.Targets {
+		if !t.Price.Known {
+			return usagef("give --price-input and --price-output, or a price in the config file, per million tokens", "--max-cost needs the price of every model in use; %s %s has none", t.Provider, t.Model)
+		}
 	}
 	if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {
 		return usagef("", "--max-cost %q: want an amount above 0", o.maxCost)

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
@@ -69,6 +68,10 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 		t.Limits.Concurrency = p.Concurrency
 	}
 	cfg.Settings.OutputCap = capFor(p)
+	cfg.Settings.Anthropic = p.Wire == provider.WireAnthropic
+	if p.DefaultCap > 0 {
+		fmt.Fprintf(env.Stderr, "llmbatch: %s requires an output cap: requests without one get %d\n", p.Name, p.DefaultCap)
+	}
 	if all.dry.on {
 		return p, nil
 	}
@@ -134,14 +137,13 @@ func (o *targetOptions) applyMock(c *cobra.Command, cfg *runner.Config) (p provi
 	if err != nil {
 		return p, err
 	}
-	srv := fake.New(fake.Config{Latency: 300 * time.Millisecond, LatencyJitter: 100 * time.Millisecond, Count: countWith(estimate.NewCounter())})
-	p = provider.Profile{Name: mockName, KeyFree: true, AuthHeader: "Authorization", Accounting: "sum"}
+	p = mockProfile()
 	cfg.Settings.OutputCap = capFor(p)
 	t := &cfg.Targets[0]
-	t.Provider, t.BaseURL = mockName, "http://127.0.0.1/v1"
+	t.Provider, t.BaseURL = mockName, p.BaseURL
 	t.Client, err = runner.NewClient(runner.Endpoint{
 		Profile: p, BaseURL: t.BaseURL, Header: header,
-		Transport: provider.TransportOptions{Timeouts: provider.Timeouts{Total: o.timeout}, RoundTripper: &fake.Transport{Server: srv}},
+		Transport: provider.TransportOptions{Timeouts: provider.Timeouts{Total: o.timeout}, RoundTripper: &fake.Transport{Server: newInnerMock()}},
 	})
 	if err != nil {
 		return p, usagef("", "%s", err)

@@ -13,6 +13,7 @@ import (
 // Endpoint is where calls go and how they identify themselves.
 type Endpoint struct {
 	Profile    provider.Profile
+	Name       string // in errors; "" = the profile's
 	BaseURL    string
 	AllowPlain bool // http:// to another machine
 	Key        provider.Secret
@@ -24,7 +25,7 @@ type Endpoint struct {
 // NewClient makes the client that speaks the endpoint's wire format.
 func NewClient(e Endpoint) (provider.Client, error) {
 	o := provider.Options{
-		Profile: e.Profile, BaseURL: e.BaseURL, AllowPlain: e.AllowPlain, Key: e.Key, Headers: e.Header, Version: e.Version,
+		Profile: e.Profile, Name: e.Name, BaseURL: e.BaseURL, AllowPlain: e.AllowPlain, Key: e.Key, Headers: e.Header, Version: e.Version,
 		Transport: provider.NewTransport(e.Transport),
 	}
 	switch e.Profile.Wire {

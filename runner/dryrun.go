@@ -167,7 +167,7 @@ func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 		}
 	}()
 	look := func(rec *input.Record) {
-		c.tokens, c.refuse = d.tokens(rec)
+		c.tokens, c.refuse = d.tokens(rec, d.Targets[0].Factor)
 		c.rec = input.Record{Line: rec.Line, API: rec.API, Priority: rec.Priority, Digest: rec.Digest}
 		if whole {
 			c.rec.CustomID = append(c.rec.CustomID, rec.CustomID...)

@@ -135,10 +135,9 @@ func (r *run) reckon(i int) (j *job, err error) {
 		return nil, err
 	}
 	if err := r.setOut(j); err != nil {
-		j.refuse = &deadLetter{class: classNoRoute, code: classNoRoute, msg: fmt.Sprintf("line %d: %v", j.rec.Line, err)}
-		return j, nil
+		return nil, &Error{Fault: FaultUsage, Msg: fmt.Sprintf("line %d", j.rec.Line), Err: err, Hint: "mend the config file (llmbatch config show FILE prints it as it is understood), then run the same command again"}
 	}
-	j.tokens, j.refuse = r.tokens(&j.rec)
+	j.tokens, j.refuse = r.tokens(&j.rec, r.Targets[j.lane].Factor)
 	return j, nil
 }
 
@@ -148,12 +147,15 @@ func defect(line int, p any) *deadLetter {
 }
 
 // tokens counts a request's, by the model's own tokenizer or its stated factor.
-func (r *run) tokens(rec *input.Record) (estimate.Tokens, *deadLetter) {
+func (r *run) tokens(rec *input.Record, f Factor) (estimate.Tokens, *deadLetter) {
 	t, err := r.Counter.Request(rec.API, rec.Model, rec.Body)
 	if err != nil {
 		return t, &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("line %d: cannot count its tokens: %v", rec.Line, err)}
 	}
-	num, den := estimate.Factor(rec.Model)
+	num, den := f.Num, f.Den
+	if den == 0 {
+		num, den = estimate.Factor(rec.Model)
+	}
 	text := int64(t.Prompt - t.Images)
 	t.Prompt = int((text*num+den-1)/den) + t.Images
 	return t, nil

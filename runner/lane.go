@@ -22,7 +22,12 @@ type Target struct {
 	Accounting limit.Accounting
 	Price      money.Price
 	Context    int64 // tokens of prompt and output together; 0 = not known
+	Factor     Factor
 }
+
+// Factor is what a model's tokens are to those that are reckoned; the zero
+// value stands for the stated factor of its kind (see estimate.Factor).
+type Factor struct{ Num, Den int64 }
 
 // lane is one target's side of the scheduler: what waits for it and what
 // holds it back. The scheduler's owner owns it.

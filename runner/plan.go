@@ -261,7 +261,6 @@ const (
 	classUnknown  = "unknown"          // an attempt whose outcome is not known
 	classInvalid  = "invalid_line"     // dead letter of --skip-invalid
 	classTooLarge = "request_exceeds_" // + rpm, tpm …: larger than a whole budget
-	classNoRoute  = "no_route"         // no target is configured for the line's task
 	classInternal = "internal"         // a defect met one operation
 )
 

@@ -20,8 +20,8 @@ type line[T any] struct {
 	min      Weight // a lower bound of each figure in view, exact if fresh
 	fresh    bool
 	ties     struct{ tokens, output int } // how many in view weigh min, if fresh
-	max      int64 // an upper bound of the tokens in view
-	looked   int64 // picks when max was last found by a scan
+	max      int64                        // an upper bound of the tokens in view
+	looked   int64                        // picks when max was last found by a scan
 }
 
 func (l *line[T]) len() int { return len(l.view) - l.head + len(l.rest) - l.restHead }

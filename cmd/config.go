@@ -1,0 +1,277 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/provider/fake"
+	"github.com/llmbatch/llmbatch/runner/route"
+)
+
+// configEnv names the config file where no flag does.
+const configEnv = "LLMBATCH_CONFIG"
+
+func newConfig(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Check or show a config file of providers, models and routes",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(&cobra.Command{
+		Use:     "check FILE",
+		Short:   "Tell every mistake in a config file",
+		Example: "  llmbatch config check testdata/routes/support.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, err := loadConfig(args[0])
+			if err == nil {
+				fmt.Fprintf(env.Stderr, "llmbatch: %s is in order\n", clean(args[0]))
+			}
+			return err
+		},
+	}, &cobra.Command{
+		Use:     "show FILE",
+		Short:   "Print a config file as it is understood, without secrets",
+		Example: "  llmbatch config show testdata/routes/support.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			rc, err := loadConfig(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = env.Stdout.Write(rc.Show(env.Getenv))
+			return err
+		},
+	})
+	return c
+}
+
+func loadConfig(path string) (*route.Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("", "config: %s", err)
+	}
+	rc, err := route.Load(data, path)
+	if err != nil {
+		return nil, usagef("llmbatch config check "+path+" lists all of them", "%s", err)
+	}
+	return rc, nil
+}
+
+// configured makes the targets and routes of a config file. Flags that are
+// given describe the main target and go ahead of the file.
+type configured struct {
+	env    Env
+	file   *route.Config
+	flags  route.Defaults
+	target *targetOptions
+	dry    bool
+
+	targets []runner.Target
+	lanes   map[route.Ref]int
+	reasons map[int]error // why a target cannot be used
+}
+
+// apply resolves every task ahead of the run, so that a mistake shows before
+// the first call.
+func (f *configured) apply(cfg *runner.Config) error {
+	f.lanes, f.reasons = map[route.Ref]int{}, map[int]error{}
+	routes := map[string]*runner.Route{}
+	var text strings.Builder
+	names := []string{""}
+	for name := range f.file.Tasks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r, err := f.file.Resolve(name, f.flags)
+		if errors.Is(err, route.ErrNoRoute) {
+			continue // no line may need it
+		}
+		if err != nil {
+			return usagef("", "%s", err)
+		}
+		mine := &runner.Route{Route: r}
+		for i := range r.Targets {
+			n, err := f.add(&r.Targets[i])
+			if err != nil {
+				return err
+			}
+			mine.Lanes = append(mine.Lanes, n)
+		}
+		routes[name] = mine
+		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
+	}
+	cfg.Targets = f.targets
+	cfg.Routes = &runner.Routes{Text: text.String(), Resolve: func(task string) (*runner.Route, error) {
+		r := routes[task]
+		if r == nil {
+			r = routes[""]
+		}
+		if r == nil {
+			_, err := f.file.Resolve(task, f.flags)
+			return nil, err
+		}
+		return r, f.usable(r)
+	}}
+	if main := routes[""]; main != nil && cfg.Settings.Model == "" {
+		cfg.Settings.Model = main.Targets[0].Model
+	}
+	return nil
+}
+
+// usable refuses a route none of whose targets can be called.
+func (f *configured) usable(r *runner.Route) error {
+	if f.dry {
+		return nil
+	}
+	var first error
+	for _, n := range r.Lanes {
+		if f.targets[n].Client != nil {
+			return nil
+		}
+		if first == nil {
+			first = f.reasons[n]
+		}
+	}
+	return first
+}
+
+// add makes a target, once.
+func (f *configured) add(t *route.Target) (int, error) {
+	if n, ok := f.lanes[t.Ref]; ok {
+		return n, nil
+	}
+	n := len(f.targets)
+	f.lanes[t.Ref] = n
+	out := runner.Target{
+		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Price: t.Price, Context: t.Context,
+		Factor: runner.Factor(t.Factor),
+	}
+	if !f.dry {
+		var err error
+		if out.Client, out.BaseURL, err = f.client(t); err != nil {
+			f.reasons[n] = err
+		}
+	}
+	f.targets = append(f.targets, out)
+	return n, nil
+}
+
+// client makes a target's client. A key from a provider's own variable goes to
+// the provider's own host alone; elsewhere the file has to name one.
+func (f *configured) client(t *route.Target) (provider.Client, string, error) {
+	if err := t.Usable(); err != nil {
+		return nil, "", usagef("give it a base_url in the config file", "%s", err)
+	}
+	p, known := provider.Lookup(t.Kind)
+	if t.Kind == mockName {
+		p, known = mockProfile(), true
+	}
+	if !known {
+		p, _ = provider.Lookup("openai-compatible")
+	}
+	base := t.BaseURL
+	if base == "" {
+		base, _ = p.Base(f.env.Getenv)
+	}
+	u, err := provider.CheckBaseURL(strings.TrimRight(base, "/"), f.target.allowPlain)
+	if err != nil {
+		return nil, "", usagef("--allow-plain-http allows http:// to another machine", "provider %s: %s", t.Provider, err)
+	}
+	keys := *f.target
+	keys.keyEnv = t.KeyEnv
+	elsewhere := !sameHost(base, p.BaseURL) && base != f.target.baseURL
+	if elsewhere && t.KeyEnv == "" {
+		p.KeyEnv, p.KeyFree = nil, true
+	}
+	key, err := keys.key(f.env, p, false)
+	if err != nil {
+		return nil, "", err
+	}
+	header := http.Header{}
+	for k, v := range t.Headers {
+		header.Set(k, v)
+	}
+	opts := provider.TransportOptions{Timeouts: t.Timeouts, Concurrency: t.Limits.Concurrency}
+	if opts.Timeouts.Total == 0 {
+		opts.Timeouts.Total = f.target.timeout
+	}
+	if t.Kind == mockName {
+		opts.RoundTripper = &fake.Transport{Server: newInnerMock()}
+	}
+	if opts.RootCAs, err = f.target.roots(); err != nil {
+		return nil, "", err
+	}
+	client, err := runner.NewClient(runner.Endpoint{
+		Profile: p, Name: t.Provider, BaseURL: u.String(), AllowPlain: f.target.allowPlain, Key: key, Header: header,
+		Version: versionOf(p, f.env.Getenv), Transport: opts,
+	})
+	if err != nil {
+		return nil, "", usagef("", "provider %s: %s", t.Provider, err)
+	}
+	if t.Kind != mockName {
+		fmt.Fprintf(f.env.Stderr, "llmbatch: calls for %s go to %s\n", clean(t.String()), clean(u.Host))
+	}
+	return client, u.String(), nil
+}
+
+// mockProfile is that of the mock provider inside this process.
+func mockProfile() provider.Profile {
+	return provider.Profile{Name: mockName, BaseURL: "http://127.0.0.1/v1", KeyFree: true, AuthHeader: "Authorization", Accounting: "sum"}
+}
+
+func newInnerMock() *fake.Server {
+	return fake.New(fake.Config{Latency: 300 * time.Millisecond, LatencyJitter: 100 * time.Millisecond, Count: countWith(estimate.NewCounter())})
+}
+
+// defaults gathers the flags that were given, for the main target.
+func (o *runOptions) defaults(c *cobra.Command) (d route.Defaults, err error) {
+	given := c.Flags().Changed
+	if given("provider") {
+		d.Provider = o.target.provider
+	}
+	d.Model, d.BaseURL, d.KeyEnv = o.job.model, o.target.baseURL, o.target.keyEnv
+	h, err := o.target.header()
+	if err != nil {
+		return d, err
+	}
+	for k := range h {
+		if d.Headers == nil {
+			d.Headers = map[string]string{}
+		}
+		d.Headers[k] = h.Get(k)
+	}
+	if d.Limits, err = o.pace.limits(c); err != nil {
+		return d, err
+	}
+	if d.AccountingSet = o.pace.accounting != ""; d.AccountingSet {
+		var ok bool
+		if d.Accounting, ok = limit.ParseAccounting(o.pace.accounting); !ok {
+			return d, usagef("", "--accounting %q: want sum, max, input, split or none", o.pace.accounting)
+		}
+	}
+	if given("max-attempts") {
+		d.Policy.MaxAttempts = o.retry.maxAttempts
+	}
+	if given("max-retry-time") {
+		d.Policy.MaxTotal = o.retry.maxRetryTime
+	}
+	if given("timeout") {
+		d.Timeouts.Total = o.target.timeout
+	}
+	d.Price, err = o.price()
+	return d, err
+}
