@@ -59,7 +59,7 @@ type Config struct {
 	UpAfter        time.Duration // ... to this long after it (0 = for ever) the server is down too
 	DownStatus     int           // it answers this status; 0 = cuts the connection
 	MaxBody        int64         // bytes of a request body; 0 = 64 MiB; above it 413
-	LogMax         int           // entries kept for GET /log; 0 = 100,000, negative = none
+	LogMax         int           // entries kept for GET /log, and answers for look-ups; 0 = 100,000, negative = none
 	TrackMax       int           // operations followed for billed_twice; 0 = 4,000,000 (about 200 bytes for each at most)
 	MaxFaultBodies int           // bodies with counted faults that are followed; 0 = 1,000,000
 

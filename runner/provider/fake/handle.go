@@ -268,8 +268,10 @@ func (s *Server) settle(c *call, e ending, keyed bool) {
 	now := s.now()
 	used := int64(0)
 	billed := e.fate != failed
+	full := c.out
 	c.out = e.out
 	if billed {
+		s.shelf.put(c, full, s.cfg.Seed)
 		s.ledger.bill(now, c)
 		c.group.billed++
 		used = int64(c.prompt + c.out)

@@ -36,6 +36,7 @@ type Stats struct {
 	Bodies      int64 `json:"distinct_bodies"`
 	Untracked   int64 `json:"untracked"` // calls not followed because Config.TrackMax was reached
 	Redirects   int64 `json:"redirects_followed"`
+	Lookups     int64 `json:"lookups"` // answers asked for by their id: these are no calls
 
 	Models map[string]ModelStats `json:"models"` // the first 100 models, each by itself
 

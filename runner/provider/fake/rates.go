@@ -89,7 +89,7 @@ func (r *reply) identify(c *call) {
 	default:
 		r.set("X-Request-Id", c.id)
 	}
-	if c.hints == OpenRouter {
-		r.set("X-Generation-Id", "gen-"+c.id[len("req_"):])
+	if id := c.generationID(); id != "" {
+		r.set("X-Generation-Id", id)
 	}
 }

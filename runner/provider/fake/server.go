@@ -25,6 +25,7 @@ type Server struct {
 	groups map[string]*group
 	ledger ledger
 	keys   keyring
+	shelf  shelf
 	script map[uint64]uint64 // calls seen of each body that names a fault
 }
 
@@ -59,6 +60,7 @@ func (s *Server) Reset() {
 	s.groups = newGroups(&s.cfg, s.now())
 	s.ledger = newLedger(&s.cfg)
 	s.keys = newKeyring(s.cfg.TrackMax)
+	s.shelf = shelf{answers: map[string]stored{}, max: max(0, s.cfg.LogMax)}
 	s.script = map[uint64]uint64{}
 }
 
@@ -79,7 +81,7 @@ func (s *Server) Log() []Entry {
 // now is the wall clock at the start plus monotonic time: clock-aligned windows, and no step back.
 func (s *Server) now() int64 { return s.start.Add(time.Since(s.start)).UnixNano() }
 
-// ServeHTTP answers the APIs under any prefix, and /stats, /log, /reset and /v1/models.
+// ServeHTTP answers the APIs and look-ups under any prefix, and /stats, /log, /reset and /v1/models.
 func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	s.serveHTTP(w, q, func(r *reply) { r.write(q.Context(), w) })
 }
@@ -106,6 +108,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, q *http.Request, send func(*re
 		r := s.modelList(q)
 		r.write(q.Context(), w)
 	default:
+		if id, ok := lookupID(q); ok {
+			r := s.lookUp(q, id)
+			r.write(q.Context(), w)
+			return
+		}
 		s.handle(q, send)
 	}
 }
