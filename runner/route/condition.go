@@ -114,11 +114,22 @@ func Conditions(e *provider.Error, spent bool) Set {
 	case !spent:
 	case met.Has(RateLimited):
 		met |= SetOf(RateLimitAfterRetryBudget)
-	case met&SetOf(Provider5xx, Timeout) != 0, e.Unknown(), e.Kind == provider.KindOutcomeUnknown,
-		e.Kind == provider.KindBadContentType, e.Kind == provider.KindEmptyAnswer, e.Kind == provider.KindConflict:
+	case met&SetOf(Provider5xx, Timeout) != 0, unanswered(e.Kind):
 		met |= SetOf(PrimaryUnavailable)
 	}
 	return met
+}
+
+// unanswered lists the classes that no condition is made for; a target of which
+// nothing else comes is not available.
+func unanswered(k provider.Kind) bool {
+	switch k {
+	case provider.KindBroken, provider.KindTruncated, provider.KindOutcomeUnknown, provider.KindBadContentType,
+		provider.KindEmptyAnswer, provider.KindConflict:
+		return true
+	default:
+		return false
+	}
 }
 
 // kindConditions are those that a class meets by itself.

@@ -71,25 +71,43 @@ func parse(data []byte, name string) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return &yaml.Node{}, nil
 	case err != nil:
-		return fail(syntax(err))
+		return fail(syntax(err, data))
 	}
 	switch err := d.Decode(&second); {
 	case err == nil:
 		return fail(second.Line, "a second document; want one")
 	case !errors.Is(err, io.EOF):
-		return fail(syntax(err))
+		return fail(syntax(err, data))
 	}
 	return deref(doc.Content[0]), nil
 }
 
-var yamlError = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+var (
+	yamlError = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+	// offByOne are the messages whose lines the library counts from 0; those of
+	// its scanner count from 1.
+	offByOne = regexp.MustCompile(`^did not find expected (?:<|node content|'-' |key|',' )|^found (?:duplicate %|incompatible|undefined tag)`)
+	anchor   = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+	// placeless are the messages of its reader, which knows no lines.
+	placeless = regexp.MustCompile(`^control characters|UTF-|^input error`)
+)
 
-// syntax splits the line off an error of the YAML library.
-func syntax(err error) (line int, text string) {
-	text = err.Error()
-	m := yamlError.FindStringSubmatch(text)
-	line, _ = strconv.Atoi(m[1]) // without a line it stays 0
-	return line, text[len(m[0]):]
+// syntax splits the line off an error of the YAML library, which leaves it out
+// for the first line.
+func syntax(err error, data []byte) (line int, text string) {
+	m := yamlError.FindStringSubmatch(err.Error())
+	text = err.Error()[len(m[0]):]
+	line, _ = strconv.Atoi(m[1]) // 0 if there is none
+	if a := anchor.FindStringSubmatch(text); a != nil {
+		before, _, _ := bytes.Cut(data, []byte("*"+a[1]))
+		return 1 + bytes.Count(before, []byte("\n")), text
+	}
+	switch {
+	case placeless.MatchString(text):
+	case offByOne.MatchString(text), line == 0:
+		line++
+	}
+	return line, text
 }
 
 // has reports that an object has one of the keys.

@@ -113,8 +113,12 @@ func (c *Config) Target(r Ref, d Defaults) Target {
 	p := c.Providers[r.Provider]
 	t.BaseURL, t.KeyEnv, t.Headers = p.BaseURL, p.KeyEnv, p.Headers
 	c.shareLimits(&t)
-	if d.describes(c, r) {
+	all, limits := d.describes(c, r)
+	if all {
 		d.describe(&t)
+	}
+	if limits {
+		d.limit(&t)
 	}
 	profile, _ := provider.Lookup(t.Kind)
 	if !t.AccountingSet {
@@ -127,14 +131,19 @@ func (c *Config) Target(r Ref, d Defaults) Target {
 	return t
 }
 
-// describes reports that the flags hold for a target. Where they name no model,
-// they do for every model of their provider.
-func (d *Defaults) describes(c *Config, r Ref) bool {
+// describes reports that the flags hold for a target, and that their limits do:
+// those go for its whole group. Where the flags name no model, they hold for
+// every model of their provider.
+func (d *Defaults) describes(c *Config, r Ref) (all, limits bool) {
 	main, _ := c.main(d)
-	return r.Provider == main.Provider && (main.Model == "" || r.Model == main.Model)
+	all = r.Provider == main.Provider && (main.Model == "" || r.Model == main.Model)
+	if main.Model == "" {
+		main.Model = r.Model
+	}
+	return all, all || c.group(r) == c.group(main)
 }
 
-// describe sets what the flags give.
+// describe sets what the flags say of a target.
 func (d *Defaults) describe(t *Target) {
 	if d.BaseURL != "" {
 		t.BaseURL = d.BaseURL
@@ -143,12 +152,24 @@ func (d *Defaults) describe(t *Target) {
 		t.KeyEnv = d.KeyEnv
 	}
 	if len(d.Headers) > 0 {
-		t.Headers = maps.Clone(t.Headers)
-		if t.Headers == nil {
-			t.Headers = map[string]string{}
+		headers := maps.Clone(d.Headers)
+		for name, v := range t.Headers {
+			if _, given := headers[name]; !given {
+				headers[name] = v
+			}
 		}
-		maps.Copy(t.Headers, d.Headers)
+		t.Headers = headers
 	}
+	if d.Limits.Concurrency > 0 {
+		t.Limits.Concurrency = d.Limits.Concurrency
+	}
+	if d.Price.Known {
+		t.Price = d.Price
+	}
+}
+
+// limit sets what the flags say of a target's group.
+func (d *Defaults) limit(t *Target) {
 	for i, given := range caps(&d.Limits) {
 		if given.Set {
 			*caps(&t.Limits)[i] = *given
@@ -157,17 +178,11 @@ func (d *Defaults) describe(t *Target) {
 	if d.Limits.Burst > 0 {
 		t.Limits.Burst = d.Limits.Burst
 	}
-	if d.Limits.Concurrency > 0 {
-		t.Limits.Concurrency = d.Limits.Concurrency
-	}
 	switch {
 	case d.AccountingSet:
 		t.Accounting, t.AccountingSet = d.Accounting, true
 	case d.Limits.ITPM.Set || d.Limits.OTPM.Set:
 		t.Accounting, t.AccountingSet = limit.Split, true
-	}
-	if d.Price.Known {
-		t.Price = d.Price
 	}
 }
 
@@ -184,30 +199,56 @@ func (c *Config) kind(name string) string {
 	return kindOf(name)
 }
 
+// account names whose limits a provider's calls count against. Entries of the
+// same kind, host and key are one account: a second name does not multiply its
+// limits.
+func (c *Config) account(name string) string {
+	type place struct{ kind, base, key string }
+	at := func(kind string, p Provider) place {
+		if profile, ok := provider.Lookup(kind); ok && slices.Contains(profile.KeyEnv, p.KeyEnv) {
+			p.KeyEnv = "" // as if not said
+		}
+		return place{kind, p.BaseURL, p.KeyEnv}
+	}
+	kind := c.kind(name)
+	mine := at(kind, c.Providers[name])
+	if kind == "" || kind == mock || mine == (place{kind: compatible}) {
+		return name
+	}
+	// Whichever of its names comes first.
+	if _, ok := c.Providers[kind]; !ok && kind < name && at(kind, Provider{}) == mine {
+		name = kind
+	}
+	for other, p := range c.Providers {
+		if other < name && at(p.Kind, p) == mine {
+			name = other
+		}
+	}
+	return name
+}
+
 // group names the limits of a target. A name from the file cannot be mistaken
-// for that of a provider and model, which has a slash.
+// for that of an account and model, which has a slash ahead of any space.
 func (c *Config) group(r Ref) string {
 	name := c.Models[r.String()].LimitGroup
 	if name == "" {
 		name = c.Providers[r.Provider].LimitGroup
 	}
+	account := c.account(r.Provider)
 	switch {
 	case name != "":
 		return "group " + name
 	case c.kind(r.Provider) == "openrouter" && strings.HasSuffix(r.Model, ":free"):
 		// OpenRouter counts the calls to all free models of an account together.
-		return r.Provider + "/:free"
+		return account + "/:free"
 	default:
-		return r.String()
+		return Ref{account, r.Model}.String()
 	}
 }
 
-// shareLimits gives a target of a joined group the tightest limits that the
-// file states for any of its members: a limit that the user gave is hard.
+// shareLimits gives a target the tightest limits that the file states for any
+// member of its group: a limit that the user gave is hard.
 func (c *Config) shareLimits(t *Target) {
-	if t.Group == t.Ref.String() {
-		return
-	}
 	for name, m := range c.Models {
 		prov, model, _ := strings.Cut(name, "/")
 		if c.group(Ref{prov, model}) != t.Group {
