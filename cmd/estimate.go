@@ -3,6 +3,7 @@ package cmd
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -67,9 +68,9 @@ func dryRun(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(spool)
 	file, paths, err := openInput(env, &o.files, arg, spool)
-	if err != nil {
+	// An open file needs no name: nothing is left behind, whatever ends the process.
+	if err := errors.Join(err, os.RemoveAll(spool)); err != nil {
 		return err
 	}
 	defer file.Close()
@@ -110,6 +111,9 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("operations", "%s to do, %s done, %s invalid", grouped(f.ToDo), grouped(f.Done), grouped(f.Invalid))
+	if f.Duplicates > 0 {
+		row("duplicates", "%s without a call of their own (--dedupe)", grouped(f.Duplicates))
+	}
 	row("prompt tokens", "%s (p50 %s, p95 %s, max %s on line %d)", grouped(f.PromptTokens), grouped(f.P50), grouped(f.P95), grouped(f.Max), f.MaxLine)
 	row("reserved output", "%s tokens", grouped(f.ReservedOutput))
 	row("charged", "%s tokens (accounting: %s)", grouped(f.ReservedTokens), f.Accounting)
@@ -117,12 +121,12 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 		row("never fit", "%s larger than a whole limit: %s", count(f.NeverFit, "row"), lines(f.NeverFitLines, f.NeverFit))
 	}
 	if f.Cost != nil {
-		row("cost", "%s", *f.Cost)
+		row("cost", "%s", cost(f))
 	}
 	for _, s := range f.Shares {
 		row("limit "+s.Limit, "%s, %.0f%% used", grouped(s.N), 100*s.Use)
 	}
-	row("bound by", "%s", f.Binding)
+	row("bound by", "%s", bound(f))
 	row("throughput", "%s requests and %s tokens a minute", rate(f.RequestsMinute), rate(f.TokensMinute))
 	row("time", "%s, done at %s if started now (never less than %s)", span(f.Makespan), now.Add(duration(f.Makespan)).Format(time.DateTime), span(f.LowerBound))
 	row("concurrency", "%s in flight at a latency of %s (%s)", grouped(f.Concurrency), duration(f.Latency), f.LatencyFrom)
@@ -130,6 +134,24 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 		row("with "+v.Change, "%s, bound by %s", span(v.Makespan), v.Binding)
 	}
 	return t.Flush()
+}
+
+// cost says what the outputs are that it reckons with.
+func cost(f *runner.Forecast) string {
+	if f.Output == 0 {
+		return fmt.Sprintf("at most %s, if every answer is as long as is reserved", *f.Cost)
+	}
+	return fmt.Sprintf("%s with answers of up to %s tokens", *f.Cost, grouped(f.Output))
+}
+
+func bound(f *runner.Forecast) string {
+	switch {
+	case f.Binding == "none" && len(f.Shares) == 0:
+		return "none: no limit is given, so the server's answers set the pace"
+	case f.Fits:
+		return f.Binding + ", the tightest; all of it fits at once"
+	}
+	return f.Binding
 }
 
 func duration(seconds float64) time.Duration {

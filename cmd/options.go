@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,8 +39,8 @@ func (o *jobOptions) apply(cfg *runner.Config) error {
 	if o.maxTokens < 0 {
 		return usagef("", "--max-tokens %d: want 0 or more", o.maxTokens)
 	}
-	if o.temperature != "" && !json.Valid([]byte(o.temperature)) {
-		return usagef("", "--temperature %q is not a number", o.temperature)
+	if t, err := strconv.ParseFloat(o.temperature, 64); o.temperature != "" && (err != nil || t < 0 || t > 2 || !json.Valid([]byte(o.temperature))) {
+		return usagef("", "--temperature %q: want a number from 0 to 2", o.temperature)
 	}
 	if o.template != "" {
 		text, err := os.ReadFile(o.template)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/result"
@@ -50,8 +51,9 @@ line without a result yet is left out and counted on stderr.`,
 
 // place is where an entry's line lies; length 0 = it has none.
 type place struct {
-	span result.Span
-	dead bool
+	span  result.Span
+	dead  bool
+	stale bool // the input's line has other bytes than the one that was answered
 }
 
 func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) error {
@@ -79,9 +81,17 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 	if err != nil {
 		return err
 	}
+	stale, err := dropStale(index, paths, places)
+	if err != nil {
+		return err
+	}
 	missing, err := o.print(env.Stdout, paths, places)
 	if err != nil {
 		return err
+	}
+	if stale > 0 {
+		fmt.Fprintf(env.Stderr, "llmbatch: left out %s whose line has been edited since\n", count(stale, "result"))
+		missing -= stale
 	}
 	if removed > 0 {
 		fmt.Fprintf(env.Stderr, "llmbatch: left out %s whose line is no longer in the input\n", count(removed, "result"))
@@ -111,7 +121,7 @@ func findPlaces(index *input.Index, paths runner.Paths) (places []place, removed
 				removed++
 				return nil
 			}
-			places[i] = place{s.Span, from.dead}
+			places[i] = place{s.Span, from.dead, s.Line.LLM.Sum != fmt.Sprintf("%016x", index.Entry(i).Sum)}
 			return nil
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -122,6 +132,45 @@ func findPlaces(index *input.Index, paths runner.Paths) (places []place, removed
 		return nil, 0, usagef("run it first, or name its --output", "no results in %s or %s", paths.Output, paths.Errors)
 	}
 	return places, removed, nil
+}
+
+// dropStale leaves out the results of lines that were edited and have not been
+// answered again. Where only the spelling of a line changed, a run has found
+// its request the same, and its row still points to the result.
+func dropStale(index *input.Index, paths runner.Paths, places []place) (dropped int, err error) {
+	suspects := 0
+	for _, p := range places {
+		if p.stale {
+			suspects++
+		}
+	}
+	if suspects == 0 {
+		return 0, nil
+	}
+	current := map[int]bool{}
+	store, err := checkpoint.OpenReadOnly(paths.Checkpoint)
+	switch {
+	case err == nil:
+		defer store.Close()
+		err = store.All(func(op *checkpoint.Operation) error {
+			i, ok := index.Find(op.ID)
+			current[i] = current[i] || ok && places[i].stale && op.Offset == places[i].span.Offset &&
+				(op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter)
+			return nil
+		})
+		if err != nil {
+			return 0, fmt.Errorf("checkpoint %s: %w", paths.Checkpoint, err)
+		}
+	case !errors.Is(err, checkpoint.ErrLocked) && !errors.Is(err, fs.ErrNotExist):
+		return 0, fmt.Errorf("checkpoint %s: %w", paths.Checkpoint, err)
+	}
+	for i := range places {
+		if places[i].stale && !current[i] {
+			places[i] = place{}
+			dropped++
+		}
+	}
+	return dropped, nil
 }
 
 // print writes the lines in the order of the input.

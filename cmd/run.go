@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -118,11 +116,6 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
-	if o.restart {
-		if err := setAside(env.Stderr, paths); err != nil {
-			return err
-		}
-	}
 	show := newProgress(env, o.noProgress)
 	cfg.Notice, cfg.Progress = show.notice, show.update
 	stdout := env.Stdout
@@ -196,10 +189,15 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	cfg = &runner.Config{
 		Settings: &input.Settings{}, Targets: make([]runner.Target, 1),
 		Input: file, Paths: paths, Counter: estimate.NewCounter(),
-		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Deadline: o.deadline, Grace: o.grace,
+		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Restart: o.restart, Deadline: o.deadline, Grace: o.grace,
 	}
 	if o.retryFailed != "" {
 		cfg.RetryFailed = strings.Split(o.retryFailed, ",")
+		for _, class := range cfg.RetryFailed {
+			if !runner.IsClass(class) {
+				return nil, usagef("llmbatch status shows the classes of the failures; --retry-failed alone takes all", "--retry-failed: no failures are of class %q", class)
+			}
+		}
 	}
 	switch o.onChanged {
 	case "":
@@ -295,24 +293,6 @@ func (o *runOptions) bound(cfg *runner.Config) (err error) {
 	}
 	if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {
 		return usagef("", "--max-cost %q: want an amount above 0", o.maxCost)
-	}
-	return nil
-}
-
-// setAside moves the files of earlier runs out of the way of a new one.
-func setAside(w io.Writer, p runner.Paths) error {
-	stamp := time.Now().UTC().Format("20060102-150405")
-	for _, path := range []string{p.Output, p.Errors, p.Checkpoint, p.Superseded} {
-		ext := filepath.Ext(path)
-		aside := strings.TrimSuffix(path, ext) + "." + stamp + ext
-		err := os.Rename(path, aside)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("move aside: %w", err)
-		}
-		fmt.Fprintf(w, "llmbatch: %s is kept as %s\n", path, aside)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	n := len(j.op.Attempts)
 	target := &r.Targets[j.lane]
 	j.op.Status = checkpoint.InFlight
+	j.op.Provider, j.op.Model = target.Provider, j.rec.Model
 	j.op.NotBefore = time.Time{}
 	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
 		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true,

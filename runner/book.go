@@ -29,6 +29,7 @@ type book struct {
 	row     []uint32          // for each entry the sequence number of its row; 0 = none
 	removed map[string]uint64 // rows whose line is no longer in the input
 	fresh   bool              // the checkpoint was made by this start
+	made    []string          // files that this start made
 }
 
 // openBook takes the locks and opens, or rebuilds, the checkpoint.
@@ -48,7 +49,8 @@ func openBook(c *Config, index *input.Index, settings map[string]string) (*book,
 		err = b.compare(c, settings)
 	}
 	if err != nil {
-		return nil, errors.Join(err, b.close())
+		b.fresh = b.fresh && b.store != nil
+		return nil, errors.Join(err, b.discard(c))
 	}
 	return b, nil
 }
@@ -139,7 +141,42 @@ func inUse(what, path, checkpointPath, flag string) error {
 	}
 }
 
+// setAside moves the files of earlier runs out of the way of a new one, unless
+// one of those still goes on.
+func setAside(c *Config) error {
+	held := &book{}
+	err := held.openStore(c)
+	if err == nil {
+		err = held.openFiles(c)
+	}
+	if err = errors.Join(err, held.close()); err != nil {
+		return err
+	}
+	stamp := time.Now().UTC().Format("20060102-150405")
+	for _, path := range []string{c.Paths.Output, c.Paths.Errors, c.Paths.Checkpoint, c.Paths.Superseded} {
+		ext := filepath.Ext(path)
+		aside := strings.TrimSuffix(path, ext) + "." + stamp + ext
+		fi, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && fi.Size() == 0 {
+			continue
+		}
+		if err == nil {
+			err = os.Rename(path, aside)
+		}
+		if err != nil {
+			return fmt.Errorf("move aside: %w", err)
+		}
+		c.Notice(fmt.Sprintf("%s is kept as %s", path, aside))
+	}
+	return nil
+}
+
 func (b *book) openFiles(c *Config) (err error) {
+	for _, path := range []string{c.Paths.Output, c.Paths.Errors} {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			b.made = append(b.made, path)
+		}
+	}
 	if b.out, err = openResult(c, c.Paths.Output); err != nil {
 		return err
 	}
@@ -180,12 +217,18 @@ func inputSHA(c *Config) string {
 	return hex.EncodeToString(sha[:])
 }
 
-// discard closes the book after a refusal. A checkpoint that was made by this
-// start goes, since all that it could hold is in the files it was made from.
+// discard closes the book after a refusal and leaves nothing behind: empty
+// files that this start made go, and so does its checkpoint, since all that it
+// could hold is in the files it was made from.
 func (b *book) discard(c *Config) error {
 	err := b.close()
 	if b.fresh {
 		err = errors.Join(err, os.Remove(c.Paths.Checkpoint))
+	}
+	for _, path := range b.made {
+		if fi, statErr := os.Stat(path); statErr == nil && fi.Size() == 0 {
+			err = errors.Join(err, os.Remove(path))
+		}
 	}
 	return err
 }

@@ -31,6 +31,7 @@ type Config struct {
 	Limit       int // only the first Limit operations; 0 = all
 	Dedupe      bool
 	SkipInvalid bool
+	Restart     bool     // move the files of earlier runs aside first
 	RetryFailed []string // classes of dead letters to put back; "all" = each
 	Changed     OnChanged
 	MaxCost     money.Amount  // 0 = no bound

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -246,6 +247,9 @@ func (c *Config) putsBack(class string) bool {
 		return class != classInvalid
 	}
 	kind, ok := provider.ParseKind(class)
+	if kind == provider.KindOutcomeUnknown && c.Policy.HoldUnknown {
+		return false
+	}
 	return ok && retry.Transient(kind)
 }
 
@@ -263,6 +267,12 @@ const (
 	classTooLarge = "request_exceeds_" // + rpm, tpm …: larger than a whole budget
 	classInternal = "internal"         // a defect met one operation
 )
+
+// IsClass says that failures of such a class exist, for flags.
+func IsClass(name string) bool {
+	_, known := provider.ParseKind(name)
+	return known || name == "all" || name == classInvalid || name == classInternal || strings.HasPrefix(name, classTooLarge)
+}
 
 // maxListed bounds the operation IDs that a summary names.
 const maxListed = 100

@@ -71,7 +71,7 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 		return nil
 	}
 	if w.Size() == 0 && final == checkpoint.Completed && len(known) > 0 {
-		return usage("put the file back, or start over with --restart (which pays for every call again)",
+		return usage("put the file back, or start over with --restart (which pays for every call again); a run beside the earlier one needs its own --checkpoint",
 			"output %s is gone or empty, but the checkpoint knows %d finished operations", path, len(known))
 	}
 	// What the rows cover from the file's start without a gap is theirs, as the

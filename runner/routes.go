@@ -55,17 +55,33 @@ func (c *Config) setOut(j *job) error {
 
 // steer points a job at a target of its route.
 func (c *Config) steer(j *job, at int) error {
+	t := &c.Targets[j.way.Lanes[at]]
+	if t.Model != "" && t.Model != j.rec.Model {
+		body, err := input.ReplaceModel(j.rec.Body, t.Model)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", j.rec.Line, err)
+		}
+		j.rec.Body, j.rec.Model = body, t.Model
+	}
 	j.way.at, j.lane = at, j.way.Lanes[at]
-	t := &c.Targets[j.lane]
-	if t.Model == "" || t.Model == j.rec.Model {
-		return nil
-	}
-	body, err := input.ReplaceModel(j.rec.Body, t.Model)
-	if err != nil {
-		return fmt.Errorf("line %d: %w", j.rec.Line, err)
-	}
-	j.rec.Body, j.rec.Model = body, t.Model
 	return nil
+}
+
+// resume points a job of unknown outcome at the target that its last attempt
+// went to: that one may have been paid. If the route no longer has it, the job
+// stays where it is.
+func (s *scheduler) resume(j *job) {
+	n := len(j.op.Attempts)
+	if n == 0 || !j.way.choice() {
+		return
+	}
+	last := &j.op.Attempts[n-1]
+	for i, at := range j.way.Lanes {
+		l := s.lanes[at]
+		if l.Provider == last.Provider && (l.Model == "" || l.Model == last.Model) && s.steer(j, i) == nil {
+			return
+		}
+	}
 }
 
 // place moves a job to the target that its route says takes it now, and tells

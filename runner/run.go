@@ -63,6 +63,11 @@ func (r *run) open(ctx context.Context) (err error) {
 		r.Notice(n)
 	}
 	settings := requestSettings(r.Config)
+	if r.Restart {
+		if err := setAside(r.Config); err != nil {
+			return err
+		}
+	}
 	if r.book, err = openBook(r.Config, r.index, settings); err != nil {
 		return err
 	}

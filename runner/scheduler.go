@@ -95,7 +95,9 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 		return j.refuse
 	}
 	// An unknown outcome goes to the same provider first.
-	if j.op.Status != checkpoint.Unknown {
+	if j.op.Status == checkpoint.Unknown {
+		s.resume(j)
+	} else {
 		s.place(now, j)
 	}
 	if name, n, never := s.never(j); never {
