@@ -108,7 +108,7 @@ func (e *Events) Next() (Event, error) {
 
 // bare reads the JSON value that begins with line. It is the last thing read.
 func (e *Events) bare(line []byte) (Event, error) {
-	dec := json.NewDecoder(io.MultiReader(bytes.NewReader(bytes.Clone(line)), io.LimitReader(e.in, maxEvent)))
+	dec := json.NewDecoder(io.MultiReader(bytes.NewReader(append(bytes.Clone(line), '\n')), io.LimitReader(e.in, maxEvent)))
 	var v json.RawMessage
 	if err := dec.Decode(&v); err != nil {
 		var syntax *json.SyntaxError
