@@ -376,7 +376,7 @@ func TestLoadAliasBomb(t *testing.T) {
 		b.WriteString("  p" + strings.Repeat("b", i%50) + string(rune('a'+i/50%26)) + string(rune('a'+i/1300)) + ": *h\n")
 	}
 	_, err := Load([]byte(b.String()), "routes.yaml")
-	if err == nil || !strings.Contains(err.Error(), "more than 200000 entries") {
+	if err == nil || !strings.Contains(err.Error(), "more than 50000 entries") {
 		t.Errorf("got %.200v, want a bound", err)
 	}
 }
@@ -411,6 +411,37 @@ func nowhere(string) string { return "" }
 var comment = regexp.MustCompile(`(?m)^#.*\n`)
 
 func uncommented(b []byte) string { return comment.ReplaceAllString(string(b), "") }
+
+func TestShowDestinations(t *testing.T) {
+	c := load(t, `
+providers:
+  a: {kind: openai}
+  b: {kind: openai, api_key_env: B}
+  c: {kind: openai, base_url: https://h/v1}
+  d: {kind: openai, base_url: https://h/v1, api_key_env: D}
+  e: {kind: ollama}
+  f: {kind: azure}
+  g: {}
+`)
+	want := `# a: https://api.openai.com/v1, key from OPENAI_API_KEY
+# b: https://api.openai.com/v1, key from B
+# c: https://h/v1, without a key: api_key_env would name its variable
+# d: https://h/v1, key from D
+# e: http://localhost:11434/v1, without a key
+# f: no host: AZURE_OPENAI_ENDPOINT is not set
+# g: provider "g" needs a base_url in the config file
+`
+	if got := strings.Join(comment.FindAllString(string(c.Show(nowhere)), -1), ""); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for endpoint, want := range map[string]string{
+		"https://r.openai.azure.com": "https://r.openai.azure.com, key from AZURE_OPENAI_API_KEY", "secret": "no host: AZURE_OPENAI_ENDPOINT holds no usable URL",
+	} {
+		if got := c.destination("f", func(string) string { return endpoint }); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
 
 func TestShow(t *testing.T) {
 	want := `providers:
@@ -493,7 +524,7 @@ degradation:
       Come back later.
 # house: https://models.example/v1, key from HOUSE_KEY
 # local: inside this process
-# router: http://127.0.0.1:9/v1, key from OPENROUTER_API_KEY
+# router: http://127.0.0.1:9/v1, without a key: api_key_env would name its variable
 `
 	c := load(t, everything)
 	got := string(c.Show(func(name string) string {

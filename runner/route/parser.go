@@ -16,7 +16,7 @@ import (
 
 const (
 	maxBytes    = 4 << 20 // of a file
-	maxEntries  = 200_000 // keys and list items, those behind aliases counted each time
+	maxEntries  = 50_000  // keys and list items, those behind aliases counted each time
 	maxProblems = 20      // told at once
 )
 

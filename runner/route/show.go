@@ -205,20 +205,28 @@ func (c *Config) destination(name string, getenv func(string) string) string {
 		base, _ = profile.Base(getenv)
 	}
 	if base == "" {
-		base = "no host: " + profile.BaseEnv + " is not set"
-	} else if u, err := provider.CheckBaseURL(base, true); err != nil {
-		base = "no host: " + profile.BaseEnv + " holds no usable URL"
-	} else {
-		u.RawQuery = ""
-		base = u.String()
+		return "no host: " + profile.BaseEnv + " is not set"
+	}
+	u, err := provider.CheckBaseURL(base, true)
+	if err != nil {
+		return "no host: " + profile.BaseEnv + " holds no usable URL"
+	}
+	// A provider's own variable is for its own host.
+	if home, err := provider.CheckBaseURL(profile.BaseURL, true); err == nil && home.Host != u.Host {
+		keys = nil
 	}
 	if t.KeyEnv != "" {
 		keys = []string{t.KeyEnv}
 	}
-	if len(keys) == 0 {
-		return base + ", without a key"
+	u.RawQuery = ""
+	switch {
+	case len(keys) > 0:
+		return u.String() + ", key from " + strings.Join(keys, " or ")
+	case profile.KeyFree:
+		return u.String() + ", without a key"
+	default:
+		return u.String() + ", without a key: api_key_env would name its variable"
 	}
-	return base + ", key from " + strings.Join(keys, " or ")
 }
 
 func showModel(m Model) shownModel {
