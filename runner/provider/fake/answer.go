@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
@@ -82,6 +83,10 @@ func (s *Server) appendContent(dst []byte, c *call, h uint64) []byte {
 	if c.fault == "refusal" {
 		return append(dst, `null,"refusal":"I'm sorry, I can't help with that."`...)
 	}
+	if c.fault == "tool" {
+		dst = append(append(dst, `null,"tool_calls":`...), bytes.TrimSpace(encode([]any{c.chatTool()}))...)
+		return append(dst, `,"refusal":null`...)
+	}
 	dst = append(dst, '"')
 	dst = s.appendText(dst, c, h)
 	return append(dst, `","refusal":null`...)
@@ -120,7 +125,19 @@ func (s *Server) appendResponse(dst []byte, c *call, h uint64) []byte {
 	default:
 		dst = append(dst, `,"status":"completed","error":null,"incomplete_details":null`...)
 	}
-	dst = append(append(append(dst, `,"model":"`...), c.model...), `","output":[{"type":"message","id":"msg_`...)
+	dst = append(append(append(dst, `,"model":"`...), c.model...), `","output":[`...)
+	if c.fault == "tool" {
+		dst = append(dst, bytes.TrimSpace(encode(c.responseTool(h, toolArguments)))...)
+	} else {
+		dst = s.appendOutput(dst, c, h)
+	}
+	dst = append(dst, `],"parallel_tool_calls":true,"store":true,"metadata":{},"usage":`...)
+	return append(appendUsage(dst, "input", "output", c), '}')
+}
+
+// appendOutput writes a response's message.
+func (s *Server) appendOutput(dst []byte, c *call, h uint64) []byte {
+	dst = append(dst, `{"type":"message","id":"msg_`...)
 	dst = append(appendHex(dst, h), `","status":"completed","role":"assistant","content":[`...)
 	if c.fault == "refusal" {
 		dst = append(dst, `{"type":"refusal","refusal":"I'm sorry, I can't help with that."}`...)
@@ -128,8 +145,7 @@ func (s *Server) appendResponse(dst []byte, c *call, h uint64) []byte {
 		dst = append(dst, `{"type":"output_text","annotations":[],"text":"`...)
 		dst = append(s.appendText(dst, c, h), `"}`...)
 	}
-	dst = append(dst, `]}],"parallel_tool_calls":true,"store":true,"metadata":{},"usage":`...)
-	return append(appendUsage(dst, "input", "output", c), '}')
+	return append(dst, `]}`...)
 }
 
 // appendUsage writes usage under either family of names.

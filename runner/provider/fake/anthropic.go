@@ -14,6 +14,8 @@ func (c *call) stopReason() string {
 		return "end_turn"
 	case c.finish == "length":
 		return "max_tokens"
+	case c.fault == "tool":
+		return "tool_use"
 	}
 	return c.finish
 }
@@ -42,8 +44,11 @@ func (s *Server) appendMessage(dst []byte, c *call, h uint64) []byte {
 	}
 	text := slices.Concat([]byte{'"'}, s.appendText(nil, c, h), []byte{'"'})
 	content := []any{map[string]any{"type": "text", "text": json.RawMessage(text)}}
-	if c.fault == "refusal" || c.fault == "filter" {
+	switch c.fault {
+	case "refusal", "filter":
 		content = []any{}
+	case "tool":
+		content = []any{c.toolUse(toolArguments)}
 	}
 	return append(dst, encode(c.messageObject(h, content, c.stopReason(), c.out))...)
 }
@@ -60,15 +65,22 @@ func (s *Server) messageEvents(c *call) events {
 		open: event("message_start", map[string]any{"message": c.messageObject(h, []any{}, nil, 1)}),
 		done: event("message_stop", map[string]any{}),
 	}
-	texts := s.pieces(c, h)
-	if len(texts) > 0 {
-		ev.open = append(ev.open, event("content_block_start", map[string]any{"index": 0, "content_block": map[string]any{"type": "text", "text": ""}})...)
+	var block map[string]any
+	if c.fault == "tool" {
+		block = c.toolUse("{}")
+		for _, p := range toolPieces {
+			ev.deltas = append(ev.deltas, event("content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "input_json_delta", "partial_json": p}}))
+		}
+	}
+	for _, text := range s.pieces(c, h) {
+		block = map[string]any{"type": "text", "text": ""}
+		ev.deltas = append(ev.deltas, event("content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": text}}))
+	}
+	if block != nil {
+		ev.open = append(ev.open, event("content_block_start", map[string]any{"index": 0, "content_block": block})...)
 		ev.finish = event("content_block_stop", map[string]any{"index": 0})
 	}
 	ev.open = append(ev.open, c.ping()...)
-	for _, text := range texts {
-		ev.deltas = append(ev.deltas, event("content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": text}}))
-	}
 	if c.fault == "choice_error" {
 		ev.finish, ev.done = c.errorEvent(), nil
 		return ev

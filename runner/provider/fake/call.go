@@ -82,7 +82,8 @@ type call struct {
 	base64  bool   // embeddings as base64
 	text    []byte // last text, raw JSON: what Echo answers
 	stream  bool
-	usage   bool // chat: the stream is to end with a chunk that has the usage
+	tool    string // first one that is offered
+	usage   bool   // chat: the stream is to end with a chunk that has the usage
 
 	era     uint64 // of the server, see Reset
 	at      int64  // admission, ns
@@ -136,6 +137,8 @@ func (c *call) read(body []byte) bool {
 		case "contents": // a list, or one alone
 			c.texts(v)
 			object(v, c.message)
+		case "tools":
+			c.readTool(v)
 		case "content", "systemInstruction", "system_instruction":
 			object(v, c.message)
 		case "generationConfig":

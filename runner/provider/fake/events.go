@@ -1,28 +1,29 @@
 package fake
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 )
 
 // pieces cuts the text of a choice, raw JSON, before blanks: a blank is never part of an escape.
 func (s *Server) pieces(c *call, h uint64) []json.RawMessage {
-	if c.fault == "empty" || c.fault == "refusal" || c.fault == "filter" || c.fault == "blank" {
+	switch c.fault {
+	case "empty", "refusal", "filter", "blank", "tool":
 		return nil
 	}
 	text := s.appendText(nil, c, h)
-	n := min(c.group.cfg.Chunks, bytes.Count(text, []byte(" "))+1)
-	list := make([]json.RawMessage, 0, n)
-	for k := n; k > 0; k-- {
-		cut := len(text)
-		if k > 1 {
-			if i := bytes.IndexByte(text[min(max(1, len(text)/k), len(text)):], ' '); i >= 0 {
-				cut = max(1, len(text)/k) + i
-			}
+	var starts []int // of words, and the end
+	for i := range text {
+		if i == 0 || text[i] == ' ' {
+			starts = append(starts, i)
 		}
-		list = append(list, slices.Concat([]byte{'"'}, text[:cut], []byte{'"'}))
-		text = text[cut:]
+	}
+	n := min(c.group.cfg.Chunks, len(starts))
+	starts = append(starts, len(text))
+	list := make([]json.RawMessage, n)
+	for k := range list {
+		from, to := starts[(len(starts)-1)*k/n], starts[(len(starts)-1)*(k+1)/n]
+		list[k] = slices.Concat([]byte{'"'}, text[from:to], []byte{'"'})
 	}
 	return list
 }
@@ -69,10 +70,12 @@ func (s *Server) chatEvents(c *call) events {
 		}
 		ev.open = append(ev.open, event([]any{first}, nil)...)
 		for j, text := range s.pieces(c, h+uint64(i)) {
-			if j == len(ev.deltas) {
-				ev.deltas = append(ev.deltas, nil)
+			ev.delta(j, event([]any{piece(i, text, nil)}, nil))
+		}
+		if c.fault == "tool" && c.api == apiChat {
+			for j, delta := range c.chatToolDeltas() {
+				ev.delta(j, event([]any{map[string]any{"index": i, "delta": delta, "logprobs": nil, "finish_reason": nil}}, nil))
 			}
-			ev.deltas[j] = append(ev.deltas[j], event([]any{piece(i, text, nil)}, nil)...)
 		}
 		ev.finish = append(ev.finish, event([]any{last}, more)...)
 	}
@@ -91,7 +94,6 @@ func (s *Server) responseEvents(c *call) (ev events) {
 		n++
 		return sse(typ, v)
 	}
-	item := "msg_" + hexID(h)
 	begun := map[string]any{
 		"id": "resp_" + hexID(h), "object": "response", "created_at": created, "status": "in_progress", "error": nil, "incomplete_details": nil,
 		"model": c.model, "output": []any{}, "usage": nil,
@@ -99,6 +101,32 @@ func (s *Server) responseEvents(c *call) (ev events) {
 	ev.open = slices.Concat(
 		event("response.created", map[string]any{"response": begun}),
 		event("response.in_progress", map[string]any{"response": begun}),
+	)
+	var middle events
+	if c.fault == "tool" {
+		middle = c.responseToolEvents(h, event)
+	} else {
+		middle = s.responseTextEvents(c, h, event)
+	}
+	ev.open, ev.deltas, ev.finish = append(ev.open, middle.open...), middle.deltas, middle.finish
+	last := "response.completed"
+	body := s.appendResponse(nil, c, h)
+	switch {
+	case c.fault == "empty":
+		ev.open, ev.finish, body = nil, nil, c.empty()
+	case c.fault == "choice_error":
+		last = "response.failed"
+	case c.finish == "length" || c.finish == "content_filter":
+		last = "response.incomplete"
+	}
+	ev.done = event(last, map[string]any{"response": json.RawMessage(body)})
+	return ev
+}
+
+// responseTextEvents are the events between a response's beginning and its end, when it is text.
+func (s *Server) responseTextEvents(c *call, h uint64, event func(string, map[string]any) []byte) (ev events) {
+	item := "msg_" + hexID(h)
+	ev.open = slices.Concat(
 		event("response.output_item.added", map[string]any{"output_index": 0, "item": map[string]any{
 			"id": item, "type": "message", "status": "in_progress", "role": "assistant", "content": []any{},
 		}}),
@@ -115,17 +143,6 @@ func (s *Server) responseEvents(c *call) (ev events) {
 			"id": item, "type": "message", "status": "completed", "role": "assistant", "content": []any{whole},
 		}}),
 	)
-	last := "response.completed"
-	body := s.appendResponse(nil, c, h)
-	switch {
-	case c.fault == "empty":
-		ev.open, ev.finish, body = nil, nil, c.empty()
-	case c.fault == "choice_error":
-		last = "response.failed"
-	case c.finish == "length" || c.finish == "content_filter":
-		last = "response.incomplete"
-	}
-	ev.done = event(last, map[string]any{"response": json.RawMessage(body)})
 	return ev
 }
 

@@ -79,6 +79,7 @@ var faults = [...]fault{
 	{"length", "", "200, cut at the output cap", true, nil},
 	{"refusal", "", "200, the model refuses", true, nil},
 	{"filter", "", "200, the answer was filtered (content_filter, refusal, SAFETY)", true, nil},
+	{"tool", "", "200, the model calls the first tool that it is offered", true, nil},
 	{"finish", "REASON", "200 with this finish_reason, stop_reason or finishReason", true, nil},
 	{"redirect", "", "307 to another path of the same host", false, func(_ *Server, c *call, r *reply, _ string) {
 		*r = reply{status: http.StatusTemporaryRedirect}
@@ -156,6 +157,8 @@ func (c *call) shape(delay time.Duration) (time.Duration, error) {
 		c.finish = "content_filter"
 	case "choice_error":
 		c.finish = "error"
+	case "tool":
+		c.finish = "tool_calls"
 	case "finish":
 		c.finish = c.arg
 	}

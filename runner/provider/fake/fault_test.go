@@ -61,6 +61,7 @@ func TestFaults(t *testing.T) {
 		{"quota=credit_balance", 400, "credit balance is too low", false, nil},
 		{"quota=nonsense", 400, "unknown fault", false, nil},
 		{"daily=nonsense", 400, "unknown fault", false, nil},
+		{"tool", 200, `"tool_calls":[{"function":{"arguments":"{\"id\":7}","name":"lookup"}`, true, nil},
 		{"blank", 200, `"content":""`, true, nil},
 		{"hint=12", 200, `"finish_reason":"stop"`, true, nil},
 		{"wrapped", 503, `[{"error":{`, false, nil},

@@ -12,7 +12,7 @@ func (c *call) finishReason() string {
 		return "SAFETY"
 	case c.fault == "choice_error":
 		return "OTHER"
-	case c.finish == "stop":
+	case c.finish == "stop" || c.fault == "tool":
 		return "STOP"
 	case c.finish == "length":
 		return "MAX_TOKENS"
@@ -51,6 +51,13 @@ func candidate(i int, text json.RawMessage, finish string) map[string]any {
 	return v
 }
 
+// calling is a candidate that calls a tool.
+func (c *call) calling(i int, finish string) map[string]any {
+	v := candidate(i, nil, finish)
+	v["content"] = map[string]any{"role": "model", "parts": []any{c.functionCall()}}
+	return v
+}
+
 func (s *Server) appendGemini(dst []byte, c *call, h uint64) []byte {
 	list := make([]any, c.choices)
 	for i := range list {
@@ -59,6 +66,9 @@ func (s *Server) appendGemini(dst []byte, c *call, h uint64) []byte {
 			text = nil
 		}
 		list[i] = candidate(i, text, c.finishReason())
+		if c.fault == "tool" {
+			list[i] = c.calling(i, c.finishReason())
+		}
 	}
 	return append(dst, encode(c.geminiAnswer(h, list, c.out))...)
 }
@@ -71,10 +81,10 @@ func (s *Server) geminiEvents(c *call) (ev events) {
 	}
 	for i := range c.choices {
 		for j, text := range s.pieces(c, h+uint64(i)) {
-			if j == len(ev.deltas) {
-				ev.deltas = append(ev.deltas, nil)
-			}
-			ev.deltas[j] = append(ev.deltas[j], sse("", c.geminiAnswer(h, []any{candidate(i, text, "")}, 0))...)
+			ev.delta(j, sse("", c.geminiAnswer(h, []any{candidate(i, text, "")}, 0)))
+		}
+		if c.fault == "tool" {
+			ev.delta(0, sse("", c.geminiAnswer(h, []any{c.calling(i, "")}, 0)))
 		}
 		last := candidate(i, json.RawMessage(`""`), c.finishReason())
 		if len(ev.deltas) == 0 {

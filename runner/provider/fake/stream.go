@@ -81,6 +81,14 @@ type events struct {
 	done   []byte
 }
 
+// delta adds to the jth piece of text.
+func (ev *events) delta(j int, data []byte) {
+	if j == len(ev.deltas) {
+		ev.deltas = append(ev.deltas, nil)
+	}
+	ev.deltas[j] = append(ev.deltas[j], data...)
+}
+
 // plan lays out a streamed answer in time: its text evenly over delay, the end of it at delay.
 func (s *Server) plan(c *call, delay time.Duration) *stream {
 	var ev events
