@@ -21,6 +21,7 @@ func (d *desk) wantClass(id, class string) {
 }
 
 func TestPermanentDeadLettersAreKept(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(append(prompts(3), ask("long", "[[fault:context]]"), ask("rude", "[[fault:policy]]"))...)
 		s := d.run()
@@ -45,6 +46,7 @@ func TestPermanentDeadLettersAreKept(t *testing.T) {
 }
 
 func TestRetryFailedPutsTheNamedClassesBack(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{HonourKeys: true}, func(d *desk) {
 		// Each passes at the second call.
 		d.input(ask("long", "[[fault:contextx1]]"), ask("rude", "[[fault:policyx1]]"), ask("ok", "fine"))
@@ -68,6 +70,7 @@ func TestRetryFailedPutsTheNamedClassesBack(t *testing.T) {
 }
 
 func TestTransientDeadLettersAreTriedAgainByTheNextRun(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(append(prompts(30), ask("ill", "[[fault:500x3]]"))...)
 		policy := func(c *Config) { c.Policy = retry.Policy{MaxAttempts: 3} }
@@ -88,6 +91,7 @@ func TestTransientDeadLettersAreTriedAgainByTheNextRun(t *testing.T) {
 }
 
 func TestSkippedInvalidLinesAreDeadLettersOnce(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		lines := []string{ask("a", "one"), `{"custom_id":"b","prompt":7}`, `{broken`, ask("a", "again"), ask("c", "three")}
 		d.input(lines...)
@@ -117,6 +121,7 @@ func TestSkippedInvalidLinesAreDeadLettersOnce(t *testing.T) {
 }
 
 func TestRequestLargerThanALimitFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{RPM: 60, TPM: 1000}, func(d *desk) {
 		big := `{"custom_id":"big","prompt":"hi","max_tokens":1000}`
 		free := `{"custom_id":"free","prompt":"no cap is given, so 1024 are reserved"}`

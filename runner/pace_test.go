@@ -103,6 +103,7 @@ func TestNoRollingMinutePassesTheLimits(t *testing.T) {
 }
 
 func TestStopAndStartSendNoSecondMinute(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{RPM: 60, Window: fake.Sliding, Latency: time.Second, Count: tokensOf}, func(d *desk) {
 		d.input(mixed(150, 100)...)
 		for _, after := range []time.Duration{8 * time.Second, 3 * time.Second, 20 * time.Second} {
@@ -143,6 +144,7 @@ func TestRefusalsLoseNothingAndUseUpNoAttempts(t *testing.T) {
 }
 
 func TestRefusedItemOutlastsItsAttempts(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		lines := prompts(60)
 		for i := range 3 {

@@ -122,6 +122,7 @@ func TestLostOutputIsNotTakenForNothingDone(t *testing.T) {
 }
 
 func TestLostErrorsFileIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(append(prompts(3), ask("rude", "[[fault:policyx1]]"))...)
 		d.run()
@@ -134,6 +135,7 @@ func TestLostErrorsFileIsMadeAgain(t *testing.T) {
 }
 
 func TestCheckpointDeletedBeforeTheOldLineWasRemoved(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		lines := prompts(4)
 		d.input(lines...)
@@ -159,6 +161,7 @@ func TestCheckpointDeletedBeforeTheOldLineWasRemoved(t *testing.T) {
 }
 
 func TestFilesOfAnotherInputAreRefused(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(4)...)
 		d.run()
@@ -181,6 +184,7 @@ func TestFilesOfAnotherInputAreRefused(t *testing.T) {
 }
 
 func TestRenamedInputIsTheSame(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(4)...)
 		d.run()
@@ -195,6 +199,7 @@ func TestRenamedInputIsTheSame(t *testing.T) {
 }
 
 func TestSecondRunOnTheSameFilesIsRefused(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: 5 * time.Second}, func(d *desk) {
 		d.input(prompts(4)...)
 		ended := make(chan error, 1)

@@ -79,6 +79,7 @@ func TestFallbackTakesOver(t *testing.T) {
 }
 
 func TestNoFallbackWithoutItsCondition(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(30)...)
 		house, cloud := fake.New(fake.Config{QuotaAfter: 5, Latency: time.Second}), fake.New(fake.Config{})
@@ -97,6 +98,7 @@ func TestNoFallbackWithoutItsCondition(t *testing.T) {
 // there: the next run asks the fallback again, under the same key, although
 // the primary is back.
 func TestUnknownOutcomeGoesBackToItsProvider(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(6)...)
 		house := fake.New(fake.Config{APIKey: "another"})
@@ -129,6 +131,7 @@ func TestUnknownOutcomeGoesBackToItsProvider(t *testing.T) {
 }
 
 func TestUnusablePrimary(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(4)...)
 		cloud := fake.New(fake.Config{})
@@ -140,6 +143,7 @@ func TestUnusablePrimary(t *testing.T) {
 }
 
 func TestFallbackKeepsPricesApart(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(20)...)
 		house, cloud := fake.New(fake.Config{QuotaAfter: 5, Output: 8}), fake.New(fake.Config{Output: 8})

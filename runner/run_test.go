@@ -15,6 +15,7 @@ import (
 )
 
 func TestFinishedRunIsNotRunAgain(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
 		d.input(prompts(12)...)
 		s := d.run()
@@ -39,9 +40,12 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 }
 
 func TestResultLineTellsTheOperation(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: 1500 * time.Millisecond, Output: 5}, func(d *desk) {
 		d.input(`{"custom_id": 7, "prompt": "hello", "metadata": {"team":"a"}}`, `{"custom_id":"e","input":"hello","model":"embed"}`)
-		d.run()
+		if s := d.run(); s.UncappedCalls != 1 {
+			d.Errorf("%d calls had no cap, want 1: an embedding has no output", s.UncappedCalls)
+		}
 		out := d.whole("7", "e")
 		l := out["7"]
 		if string(l.CustomID) != "7" || string(l.LLM.Metadata) != `{"team":"a"}` {
@@ -60,6 +64,7 @@ func TestResultLineTellsTheOperation(t *testing.T) {
 }
 
 func TestEditedLineRunsAgain(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		lines := prompts(5)
 		d.input(lines...)
@@ -89,6 +94,7 @@ func TestEditedLineRunsAgain(t *testing.T) {
 }
 
 func TestBlanksAndOrderOfKeysAreNoEdit(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(`{"custom_id":"a","prompt":"hi","temperature":0.50}`)
 		d.run()
@@ -103,6 +109,7 @@ func TestBlanksAndOrderOfKeysAreNoEdit(t *testing.T) {
 }
 
 func TestRemovedLineIsToldAndKept(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(3)...)
 		d.run()
@@ -120,6 +127,7 @@ func TestRemovedLineIsToldAndKept(t *testing.T) {
 }
 
 func TestLimitThenWhole(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(30)...)
 		s := d.run(func(c *Config) { c.Limit = 20 })
@@ -144,6 +152,7 @@ func TestLimitThenWhole(t *testing.T) {
 }
 
 func TestPriorityOrder(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		var lines []string
 		for i, p := range []string{"low", "normal", "high", "low", "high", "normal"} {
@@ -167,6 +176,7 @@ func TestPriorityOrder(t *testing.T) {
 }
 
 func TestTeeGetsWholeLinesOfTheOutput(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{LatencyJitter: time.Second, Latency: 2 * time.Second}, func(d *desk) {
 		d.input(append(prompts(40), ask("bad", "[[fault:policy]]"))...)
 		var tee bytes.Buffer
@@ -190,6 +200,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 }
 
 func TestBrokenTeeStopsAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		d.input(prompts(20)...)
 		s, err := d.try(func(c *Config) { c.Tee, c.Targets[0].Limits.Concurrency = &brokenPipe{after: 3}, 1 })
@@ -205,6 +216,7 @@ func TestBrokenTeeStopsAndLosesNothing(t *testing.T) {
 }
 
 func TestInputChangedDuringTheRunStopsIt(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		lines := prompts(2400)
 		d.input(lines...)

@@ -115,6 +115,7 @@ func TestChangedSettings(t *testing.T) {
 }
 
 func TestLimitsAndRetriesAreNoChange(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(prompts(4)...)
 		d.run()

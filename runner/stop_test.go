@@ -44,6 +44,7 @@ func TestSpentQuotaStopsAtTheFirstCall(t *testing.T) {
 }
 
 func TestSpentQuotaInTheMiddleKeepsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second, QuotaAfter: 40}, func(d *desk) {
 		d.input(prompts(200)...)
 		s := d.run()
@@ -59,6 +60,7 @@ func TestSpentQuotaInTheMiddleKeepsWhatIsInFlight(t *testing.T) {
 }
 
 func TestDailyLimitStopsWithTheTimeToComeBack(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{RPD: 10, Latency: time.Second}, func(d *desk) {
 		d.input(prompts(25)...)
 		s := d.run()
@@ -81,6 +83,7 @@ func TestDailyLimitStopsWithTheTimeToComeBack(t *testing.T) {
 }
 
 func TestDailyLimitOfTheUserHoldsAcrossRuns(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		d.input(prompts(25)...)
 		daily := func(c *Config) { c.Targets[0].Limits.RPD.N, c.Targets[0].Limits.RPD.Set = 10, true }
@@ -114,6 +117,7 @@ func TestOutageIsSatThrough(t *testing.T) {
 }
 
 func TestOutageWithoutEndStops(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second, DownFrom: 21, DownStatus: 503}, func(d *desk) {
 		d.input(prompts(60)...)
 		start := time.Now()
@@ -135,6 +139,7 @@ func TestOutageWithoutEndStops(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: 3 * time.Second}, func(d *desk) {
 		d.input(prompts(40)...)
 		start := time.Now()
@@ -182,6 +187,7 @@ func TestMaxCostIsNeverPassed(t *testing.T) {
 // After twenty short answers little is reserved for the long one; the bound
 // has to allow for the whole cap all the same.
 func TestMaxCostCountsTheCapWhateverWasLearned(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Output: 2000}, func(d *desk) {
 		d.input(append(prompts(40), `{"custom_id":"long","prompt":"at length","max_tokens":2000}`)...)
 		price := money.Price{Output: 1e6, Known: true}
@@ -199,6 +205,7 @@ func TestMaxCostCountsTheCapWhateverWasLearned(t *testing.T) {
 var errSignal = errors.New("interrupt")
 
 func TestInterruptLetsCallsInFlightFinish(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: 20 * time.Second}, func(d *desk) {
 		d.input(prompts(100)...)
 		ctx, stop := context.WithCancelCause(d.Context())
@@ -228,6 +235,7 @@ func TestInterruptLetsCallsInFlightFinish(t *testing.T) {
 }
 
 func TestGraceOverLeavesUnknownOutcomes(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: 20 * time.Second, HonourKeys: true}, func(d *desk) {
 		d.input(prompts(4)...)
 		ctx, stop := context.WithCancelCause(d.Context())

@@ -20,6 +20,7 @@ func same(n int, prompt string) []string {
 }
 
 func TestDedupeSendsOneCall(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		d.input(same(6, "the one question")...)
 		s := d.run(dedupe)
@@ -50,6 +51,7 @@ func TestDedupeSendsOneCall(t *testing.T) {
 }
 
 func TestDedupeAcrossRuns(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(same(2, "the one question")...)
 		d.run(dedupe)
@@ -68,6 +70,7 @@ func TestDedupeAcrossRuns(t *testing.T) {
 }
 
 func TestDedupeOfADeadLetter(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(same(4, "[[fault:policyx1]]")...)
 		s := d.run(dedupe)
@@ -86,6 +89,7 @@ func TestDedupeOfADeadLetter(t *testing.T) {
 }
 
 func TestWithoutDedupeIdenticalLinesAreDistinct(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(`{"prompt":"again"}`, `{"prompt":"again"}`, `{"prompt":"again"}`)
 		s := d.run()
@@ -102,6 +106,7 @@ func TestWithoutDedupeIdenticalLinesAreDistinct(t *testing.T) {
 // A twin whose first is held goes itself: nothing is known to have happened
 // to it, and it must not wait for a call that never comes.
 func TestTwinsOfAHeldCallGoThemselves(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		lines := same(3, "[[fault:lostx1]]")
 		for i := range 100 {
@@ -118,6 +123,7 @@ func TestTwinsOfAHeldCallGoThemselves(t *testing.T) {
 
 // A copy whose line is lost is no copy any more once it is called itself.
 func TestLostCopyIsSentAndIsNoCopy(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(same(3, "the one question")...)
 		d.run(dedupe)

@@ -22,6 +22,7 @@ func lossy(n int) []string {
 }
 
 func TestLostAnswersAreAskedForAgainUnderTheirKey(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
 		d.input(lossy(30)...)
 		s := d.run()
@@ -44,6 +45,7 @@ func TestLostAnswersAreAskedForAgainUnderTheirKey(t *testing.T) {
 }
 
 func TestHeldUnknownOutcomes(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
 		d.input(lossy(30)...)
 		s := d.run(hold)
@@ -68,6 +70,7 @@ func TestHeldUnknownOutcomes(t *testing.T) {
 }
 
 func TestNeverLinesAreNotSentTwice(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		d.input(
 			`{"custom_id":"once","prompt":"[[fault:lostx1]]","retry":"never"}`,
@@ -88,6 +91,7 @@ func TestNeverLinesAreNotSentTwice(t *testing.T) {
 }
 
 func TestUnknownToTheEndIsADeadLetter(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {
 		d.input(ask("ok", "fine"), ask("gone", "[[fault:lost]]"))
 		s := d.run(func(c *Config) { c.Policy.MaxAttempts = 3 })
@@ -101,6 +105,7 @@ func TestUnknownToTheEndIsADeadLetter(t *testing.T) {
 // A rerun right after a stop waits until a lost call had its time to be
 // finished and found.
 func TestRerunWaitsBeforeItAsksAgain(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Minute, HonourKeys: true}, func(d *desk) {
 		d.input(prompts(2)...)
 		ctx, stop := context.WithCancelCause(d.Context())
@@ -123,6 +128,7 @@ func TestRerunWaitsBeforeItAsksAgain(t *testing.T) {
 }
 
 func TestStopCountsOutcomesAsTheCheckpointDoes(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
 		lines := prompts(20)
 		lines[0] = ask("p0", "[[fault:lost]] number 0")
