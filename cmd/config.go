@@ -193,7 +193,8 @@ func (f *configured) client(t *route.Target) (provider.Client, string, error) {
 	}
 	keys := *f.target
 	keys.keyEnv = t.KeyEnv
-	elsewhere := !sameHost(base, p.BaseURL) && base != f.target.baseURL
+	own := t.BaseURL == "" && p.BaseURL == "" || sameHost(base, p.BaseURL)
+	elsewhere := !own && base != f.target.baseURL
 	if elsewhere && t.KeyEnv == "" {
 		p.KeyEnv, p.KeyFree = nil, true
 	}

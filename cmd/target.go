@@ -123,7 +123,9 @@ func (o *targetOptions) base(env Env, p provider.Profile, dry bool) (u *url.URL,
 		}
 		return nil, false, usagef(hint, "base URL: %s", err)
 	}
-	return u, fromEnv && !sameHost(base, p.BaseURL), nil
+	// A provider without a host of its own (azure) has the one that its
+	// variable names.
+	return u, fromEnv && p.BaseURL != "" && !sameHost(base, p.BaseURL), nil
 }
 
 // applyMock puts the mock provider into this process: no network, no key.
