@@ -91,6 +91,8 @@ func (f *fault) kind(status int) provider.Kind {
 			return provider.KindSlowDown
 		case strings.Contains(text, "concurrent"):
 			return provider.KindConcurrency
+		case strings.Contains(text, "spend limit"): // where a gateway drops the details
+			return provider.KindQuotaExhausted
 		}
 		return provider.KindRateLimited
 	case f.Type == "not_found_error" && strings.Contains(text, "file") && !strings.Contains(text, "model"):

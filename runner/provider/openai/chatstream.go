@@ -55,10 +55,10 @@ func (s *chatStream) Add(data json.RawMessage) bool {
 	for _, m := range members(data) {
 		switch {
 		case m.name == "choices", m.name == "usage" && !wire.Truthy(m.value):
-		case m.name == "object":
-			s.top.set("object", bytes.TrimSuffix(bytes.TrimSuffix(m.value, []byte(`.chunk"`)), []byte(`"`)), '"')
+		case m.name == "object" && string(m.value) == `"chat.completion.chunk"`:
+			s.top.set("object", []byte(`"chat.completion"`))
 		default:
-			s.top.set(m.name, m.value, 0)
+			s.top.set(m.name, m.value)
 		}
 	}
 	return false
@@ -96,10 +96,10 @@ func (s *chatStream) choice(raw json.RawMessage) {
 			ch.rest.member(m.name).merge(m.value)
 		case "finish_reason":
 			if wire.Truthy(m.value) {
-				ch.rest.set(m.name, m.value, 0)
+				ch.rest.set(m.name, m.value)
 			}
 		default:
-			ch.rest.set(m.name, m.value, 0)
+			ch.rest.set(m.name, m.value)
 		}
 	}
 	ch.ended = ch.ended || wire.Truthy(head.Finish) || wire.Truthy(head.Error)

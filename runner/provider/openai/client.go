@@ -62,8 +62,11 @@ func (c *Client) Do(ctx context.Context, r provider.Request) (*provider.Response
 
 // exchange sends the request, streamed if that was asked for and the API can.
 func (c *Client) exchange(ctx context.Context, target *url.URL, r provider.Request) (*provider.Reply, *provider.Error) {
-	a := c.assembler(r)
-	if !r.Stream || a == nil {
+	var a wire.Assembler
+	if r.Stream {
+		a = c.assembler(r)
+	}
+	if a == nil {
 		return c.Post(ctx, target, r, r.Body, nil)
 	}
 	body, err := c.streamed(r)

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 
 	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
@@ -58,13 +59,9 @@ func (n *node) member(name string) *node {
 	return m
 }
 
-// set replaces a member by a value as it stands; close, if any, ends it.
-func (n *node) set(name string, value []byte, end byte) {
-	m := n.member(name)
-	*m = node{kind: 'x', text: append([]byte(nil), value...)}
-	if end != 0 {
-		m.text = append(m.text, end)
-	}
+// set replaces a member by a value as it stands.
+func (n *node) set(name string, value []byte) {
+	*n.member(name) = node{kind: 'x', text: bytes.Clone(value)}
 }
 
 // once are the texts that repeat in place of going on.
@@ -94,7 +91,7 @@ func (n *node) merge(delta json.RawMessage) {
 		for _, m := range members(delta) {
 			if once[m.name] {
 				if wire.Truthy(m.value) || n.by[m.name] == nil {
-					n.set(m.name, m.value, 0)
+					n.set(m.name, m.value)
 				}
 				continue
 			}
@@ -121,7 +118,7 @@ func (n *node) item(raw json.RawMessage) {
 		if n.by == nil {
 			n.by = map[string]*node{}
 		}
-		key := string(appendInt(nil, *head.Index))
+		key := strconv.Itoa(*head.Index)
 		if have := n.by[key]; have != nil {
 			part = have
 		} else {
@@ -130,11 +127,6 @@ func (n *node) item(raw json.RawMessage) {
 		}
 	}
 	part.merge(raw)
-}
-
-func appendInt(b []byte, i int) []byte {
-	raw, _ := json.Marshal(i)
-	return append(b, raw...)
 }
 
 func (n *node) write(b *bytes.Buffer) {

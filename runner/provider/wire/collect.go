@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+
+	"github.com/llmbatch/llmbatch/runner/provider"
 )
 
 // done is the last event's data in OpenAI's streams.
@@ -37,7 +39,10 @@ func Collect(r io.Reader, a Assembler) ([]byte, error) {
 				return body, nil
 			}
 			if errors.Is(err, io.EOF) {
-				return nil, io.ErrUnexpectedEOF
+				err = io.ErrUnexpectedEOF
+				if events.alien {
+					err = &provider.Error{Kind: provider.KindBadContentType, Message: "the answer is neither a stream nor JSON"}
+				}
 			}
 			return nil, err
 		case ev.Bare:

@@ -31,6 +31,8 @@ type Events struct {
 	line  []byte
 	data  []byte
 	fresh bool // nothing has been read yet
+	alien bool // the first line that is no comment is no field: a text, not a stream
+	known bool // that line has been seen
 }
 
 // NewEvents returns a reader of the events in r.
@@ -93,6 +95,9 @@ func (e *Events) Next() (Event, error) {
 		switch string(name) {
 		case "event":
 			ev.Name = string(value)
+		case "id", "retry":
+		default:
+			e.alien = e.alien || !e.known
 		case "data":
 			if some {
 				e.data = append(e.data, '\n')
@@ -103,6 +108,7 @@ func (e *Events) Next() (Event, error) {
 			e.data = append(e.data, value...)
 			some = true
 		}
+		e.known = true
 	}
 }
 

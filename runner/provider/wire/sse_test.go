@@ -133,8 +133,10 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	var e *provider.Error
-	if _, err := Collect(strings.NewReader("data: what\n\n"), &counter{}); !errors.As(err, &e) || e.Kind != provider.KindBadContentType {
-		t.Errorf("an event that is no JSON: got %v", err)
+	for name, in := range map[string]string{"an event that is no JSON": "data: what\n\n", "a text": ": x\nupstream connect error\n", "a text with a colon": "error: upstream"} {
+		if _, err := Collect(strings.NewReader(in), &counter{}); !errors.As(err, &e) || e.Kind != provider.KindBadContentType {
+			t.Errorf("%s: got %v, want bad_content_type", name, err)
+		}
 	}
 }
 
