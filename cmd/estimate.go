@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -68,12 +67,14 @@ func dryRun(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
+	defer os.RemoveAll(spool)
 	file, paths, err := openInput(env, &o.files, arg, spool)
-	// An open file needs no name: nothing is left behind, whatever ends the process.
-	if err := errors.Join(err, os.RemoveAll(spool)); err != nil {
+	if err != nil {
 		return err
 	}
 	defer file.Close()
+	// Where an open file needs no name, nothing stays behind, whatever ends the process.
+	os.RemoveAll(spool)
 	cfg, err := o.config(c, env, file, paths)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -22,6 +23,7 @@ type dryRun struct {
 	ops    []light
 	bad    int64 // operations that cannot be counted
 	f      Forecast
+	routes []*Route // that operations take
 
 	asked map[[32]byte]struct{} // digests of the requests met so far, with --dedupe
 }
@@ -32,6 +34,7 @@ type light struct {
 	output        int32 // the cap given, in tokens; 0 = none
 	priority      input.Priority
 	noOutput      bool
+	route         uint16 // in dryRun.routes, from 1; 0 = none
 }
 
 // past plans what is still to do, as a run does, and learns how long the calls
@@ -156,6 +159,7 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 type counted struct {
 	rec    input.Record // with --dedupe, else without bodies
 	tokens estimate.Tokens
+	route  *Route // nil = the only target
 	refuse *deadLetter
 }
 
@@ -166,19 +170,31 @@ func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 			c.refuse, err = defect(int(d.index.Entry(i).Line), p), nil
 		}
 	}()
+	var bad error // a route that no configuration gives
 	look := func(rec *input.Record) {
-		c.tokens, c.refuse = d.tokens(rec, d.Targets[0].Factor)
+		target := &d.Targets[0]
+		if d.Routes != nil {
+			if c.route, bad = d.Routes.Resolve(rec.Task); bad != nil {
+				return
+			}
+			if target = &d.Targets[c.route.Lanes[0]]; target.Model != "" {
+				rec.Model = target.Model
+			}
+		}
+		c.tokens, c.refuse = d.tokens(rec, target.Factor)
 		c.rec = input.Record{Line: rec.Line, API: rec.API, Priority: rec.Priority, Digest: rec.Digest}
 		if whole {
 			c.rec.CustomID = append(c.rec.CustomID, rec.CustomID...)
 		}
 	}
 	if !d.Dedupe {
-		return c, d.Input.Peek(d.index, i, d.Settings, look)
-	}
-	rec, err := d.Input.Record(d.index, i, d.Settings)
-	if err == nil {
+		err = d.Input.Peek(d.index, i, d.Settings, look)
+	} else if c.rec, err = d.Input.Record(d.index, i, d.Settings); err == nil {
+		rec := c.rec
 		look(&rec)
+	}
+	if err == nil && bad != nil {
+		err = noRoute(int(d.index.Entry(i).Line), bad)
 	}
 	return c, err
 }
@@ -192,6 +208,9 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 		return nil
 	}
 	*j = job{rec: c.rec, tokens: c.tokens}
+	if c.route != nil {
+		j.way, j.lane = atStart(c.route, c.rec.Priority), c.route.Lanes[0]
+	}
 	d.sched.lane(j).charge(j)
 	_, twin := d.asked[c.rec.Digest]
 	if d.Dedupe && !twin {
@@ -210,7 +229,7 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 }
 
 func (d *dryRun) add(j *job) {
-	if _, _, never := d.sched.never(j); never {
+	if d.neverFits(j) {
 		d.f.NeverFit++
 		if len(d.f.NeverFitLines) < maxListed {
 			d.f.NeverFitLines = append(d.f.NeverFitLines, j.rec.Line)
@@ -227,6 +246,36 @@ func (d *dryRun) add(j *job) {
 	small := func(n int) int32 { return int32(min(n, math.MaxInt32)) }
 	d.ops = append(d.ops, light{
 		prompt: small(j.tokens.Prompt), chars: small(j.tokens.Chars), output: small(j.tokens.MaxOutput),
-		priority: j.rec.Priority, noOutput: noOutput(j.rec.API),
+		priority: j.rec.Priority, noOutput: noOutput(j.rec.API), route: d.routeOf(j),
 	})
+}
+
+// neverFits says that no target on the job's route can take it: it is larger
+// than a whole limit, or than the model's context window.
+func (d *dryRun) neverFits(j *job) bool {
+	lanes := []int{j.lane}
+	if j.way.Route != nil {
+		lanes = j.way.Lanes
+	}
+	for _, n := range lanes {
+		l := d.sched.lanes[n]
+		_, _, never := l.limiter.Never(l.chargeOf(j, int64(j.tokens.MaxOutput)))
+		if !never && (l.Context == 0 || int64(j.tokens.Prompt+j.tokens.MaxOutput) <= l.Context) {
+			return false
+		}
+	}
+	return true
+}
+
+// routeOf is the number of a job's route in light rows.
+func (d *dryRun) routeOf(j *job) uint16 {
+	if j.way.Route == nil {
+		return 0
+	}
+	n := slices.Index(d.routes, j.way.Route)
+	if n < 0 {
+		n = len(d.routes)
+		d.routes = append(d.routes, j.way.Route)
+	}
+	return uint16(min(n+1, math.MaxUint16))
 }

@@ -39,6 +39,7 @@ type Forecast struct {
 	Accounting     string  `json:"accounting"`
 	RequestsMinute float64 `json:"requests_per_minute"`
 	TokensMinute   float64 `json:"tokens_per_minute"`
+	Fits           bool    `json:"fits_at_once"` // no limit holds anything up
 	Makespan       float64 `json:"makespan_seconds"`
 	LowerBound     float64 `json:"lower_bound_seconds"`
 	Concurrency    int64   `json:"concurrency_needed"`
@@ -56,6 +57,10 @@ type Share struct {
 	Limit string  `json:"limit"` // rpm tpm itpm otpm rpd tpd concurrency
 	N     int64   `json:"n"`
 	Use   float64 `json:"use"` // 1 = it binds
+	// Target is set where there are several.
+	Target string `json:"target,omitempty"`
+
+	window float64 // seconds
 }
 
 // WhatIf is the time that another setting would take.
@@ -110,23 +115,23 @@ func (d *dryRun) forecast() *Forecast {
 	f.Accounting = d.Targets[0].Accounting.String()
 	f.Latency, f.LatencyFrom, f.Output = d.assume.Latency.Seconds(), d.from, d.assume.Output
 	d.lengths()
-	v := d.variant(d.Targets[0].Limits, d.Learned, 1)
+	v := d.asIs()
 	variants := append([]*variant{v}, d.whatIf()...)
 	var all sync.WaitGroup
 	for _, each := range variants {
 		all.Go(func() { each.took = each.makespan() })
 	}
 	all.Wait()
-	f.Binding, f.Shares = v.binding()
+	f.Binding, f.Shares, f.Fits = v.binding()
 	f.Makespan = v.took.Seconds()
-	f.LowerBound = min(v.lower().Duration.Seconds(), f.Makespan)
+	f.LowerBound = min(v.lower().Seconds(), f.Makespan)
 	if minutes := v.sustained() / 60; minutes > 0 {
 		f.RequestsMinute = float64(len(d.ops)) / minutes
 		f.TokensMinute = float64(v.charged()) / minutes
 		f.Concurrency = max(1, int64(math.Ceil(f.RequestsMinute/60*d.assume.Latency.Seconds()-1e-9)))
 	}
 	for _, w := range variants[1:] {
-		binding, _ := w.binding()
+		binding, _, _ := w.binding()
 		f.WhatIf = append(f.WhatIf, WhatIf{Change: w.change, Makespan: w.took.Seconds(), Binding: binding})
 	}
 	d.bounds(v)
@@ -136,8 +141,7 @@ func (d *dryRun) forecast() *Forecast {
 // bounds says what the batch costs, and warns of the bounds that a run would
 // stop at.
 func (d *dryRun) bounds(v *variant) {
-	if d.Targets[0].Price.Known {
-		cost := d.Targets[0].Price.Cost(d.f.PromptTokens, v.outputs())
+	if cost, known := v.cost(); known {
 		exact := json.Number(cost.Decimal())
 		d.f.Cost = &exact
 		if left := d.MaxCost - d.sched.money.spent; d.MaxCost > 0 && cost > left {
@@ -167,21 +171,38 @@ func (d *dryRun) whatIf() (all []*variant) {
 	if len(d.ops) == 0 {
 		return nil
 	}
-	try := func(change string, lim limit.Limits, learned bool, divide int32) {
-		v := d.variant(lim, learned, divide)
+	try := func(change string, edit func(*variant)) {
+		v := d.asIs()
 		v.change = change
+		edit(v)
 		all = append(all, v)
 	}
-	if lim := d.Targets[0].Limits; lim.RPM.N > 0 {
-		lim.RPM.N *= 2
-		try("twice the requests a minute", lim, d.Learned, 1)
+	limited := func(n func(*limit.Limits) int64) bool {
+		return slices.ContainsFunc(d.Targets, func(t Target) bool { return n(&t.Limits) > 0 })
 	}
-	if lim := d.Targets[0].Limits; lim.TPM.N+lim.ITPM.N+lim.OTPM.N > 0 {
-		lim.TPM.N, lim.ITPM.N, lim.OTPM.N = 2*lim.TPM.N, 2*lim.ITPM.N, 2*lim.OTPM.N
-		try("twice the tokens a minute", lim, d.Learned, 1)
-		try("half the output caps", d.Targets[0].Limits, d.Learned, 2)
+	if limited(func(l *limit.Limits) int64 { return l.RPM.N }) {
+		try("twice the requests a minute", func(v *variant) {
+			v.limits = func(l limit.Limits) limit.Limits {
+				l.RPM.N *= 2
+				return l
+			}
+		})
+	}
+	if limited(func(l *limit.Limits) int64 { return l.TPM.N + l.ITPM.N + l.OTPM.N }) {
+		try("twice the tokens a minute", func(v *variant) {
+			v.limits = func(l limit.Limits) limit.Limits {
+				l.TPM.N, l.ITPM.N, l.OTPM.N = 2*l.TPM.N, 2*l.ITPM.N, 2*l.OTPM.N
+				return l
+			}
+		})
+		try("half the output caps", func(v *variant) { v.divide = 2 })
 		if !d.Learned {
-			try("--reserve learned", d.Targets[0].Limits, true, 1)
+			try("--reserve learned", func(v *variant) { v.learned = true })
+		}
+	}
+	if len(d.Targets) > 1 {
+		for i := range d.Targets {
+			try("everything on "+d.Targets[i].name(), func(v *variant) { v.elsewhere = i })
 		}
 	}
 	return all

@@ -135,10 +135,15 @@ func (r *run) reckon(i int) (j *job, err error) {
 		return nil, err
 	}
 	if err := r.setOut(j); err != nil {
-		return nil, &Error{Fault: FaultUsage, Msg: fmt.Sprintf("line %d", j.rec.Line), Err: err, Hint: "mend the config file (llmbatch config show FILE prints it as it is understood), then run the same command again"}
+		return nil, noRoute(j.rec.Line, err)
 	}
 	j.tokens, j.refuse = r.tokens(&j.rec, r.Targets[j.lane].Factor)
 	return j, nil
+}
+
+// noRoute ends a run that does not know where to send a line.
+func noRoute(line int, err error) error {
+	return &Error{Fault: FaultUsage, Msg: fmt.Sprintf("line %d", line), Err: err, Hint: "mend the config file (llmbatch config show FILE prints it as it is understood), then run the same command again"}
 }
 
 // defect is the end of an operation that panicked.

@@ -46,11 +46,17 @@ func (c *Config) setOut(j *job) error {
 	if err != nil {
 		return err
 	}
-	j.way = way{Route: r}
-	if j.rec.Priority == input.Low {
-		j.way.met = route.SetOf(route.BatchLowPriority)
-	}
+	j.way = atStart(r, j.rec.Priority)
 	return c.steer(j, 0)
+}
+
+// atStart is a way of which nothing is gone yet.
+func atStart(r *Route, p input.Priority) way {
+	w := way{Route: r}
+	if p == input.Low {
+		w.met = route.SetOf(route.BatchLowPriority)
+	}
+	return w
 }
 
 // steer points a job at a target of its route.
@@ -110,11 +116,11 @@ func (s *scheduler) place(now time.Time, j *job) (moved, ok bool) {
 // fallback is a kind of move from one target to another.
 type fallback struct{ From, To, Reason string }
 
-func (l *lane) name() string {
-	if l.Model == "" {
-		return l.Provider
+func (t *Target) name() string {
+	if t.Model == "" {
+		return t.Provider
 	}
-	return l.Provider + "/" + l.Model
+	return t.Provider + "/" + t.Model
 }
 
 // state is what hinders the lane from taking a job now.

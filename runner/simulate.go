@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
 )
 
@@ -15,17 +18,19 @@ import (
 // simulated side by side.
 type variant struct {
 	*dryRun
-	change  string // what is unlike the run that is asked about
-	limits  limit.Limits
-	learned bool
-	divide  int32 // output caps are divided by it
+	change    string // what is unlike the run that is asked about
+	limits    func(limit.Limits) limit.Limits
+	learned   bool
+	divide    int32 // output caps are divided by it
+	elsewhere int   // the one target that takes everything; -1 = as routes say
 
-	charges *limit.Cost   // sum over the operations; worked out once
-	took    time.Duration // the makespan, once it is simulated
+	sums []limit.Cost  // what each limit group is asked for, by its first target
+	took time.Duration // the makespan, once it is simulated
 }
 
-func (d *dryRun) variant(lim limit.Limits, learned bool, divide int32) *variant {
-	return &variant{dryRun: d, limits: lim, learned: learned, divide: divide}
+// asIs is the batch under the settings that the user gave.
+func (d *dryRun) asIs() *variant {
+	return &variant{dryRun: d, limits: func(l limit.Limits) limit.Limits { return l }, learned: d.Learned, divide: 1, elsewhere: -1}
 }
 
 // fill makes j the job of an operation as the scheduler takes it.
@@ -35,6 +40,13 @@ func (v *variant) fill(j *job, o *light) {
 	if o.noOutput {
 		j.rec.API = "/embeddings"
 	}
+	switch {
+	case v.elsewhere >= 0:
+		j.lane = v.elsewhere
+	case o.route > 0:
+		r := v.routes[o.route-1]
+		j.way, j.lane = atStart(r, o.priority), r.Lanes[0]
+	}
 }
 
 // scheduler is the run's own, under the variant's settings.
@@ -42,89 +54,134 @@ func (v *variant) scheduler() *scheduler {
 	c := *v.Config
 	c.Learned, c.MaxCost = v.learned, 0
 	c.Targets = slices.Clone(c.Targets)
-	c.Targets[0].Limits = v.limits
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		t.Limits, t.Client = v.limits(t.Limits), nobody{}
+	}
 	// A run stops at a long wait and is started again; the time goes on.
 	c.Policy.MaxWait = 1 << 62
-	return newScheduler(&c, v.plan, v.started)
+	s := newScheduler(&c, v.plan, v.started)
+	s.steer = func(j *job, at int) error {
+		j.way.at, j.lane = at, j.way.Lanes[at]
+		return nil
+	}
+	return s
 }
 
-// total is the sum of what the operations take from the limits once they are
-// answered: with what their prompts are billed and, where outputs are learned,
-// with their outputs.
-func (v *variant) total() limit.Cost {
-	if v.charges != nil {
-		return *v.charges
+// nobody stands for a target that could be used; a dry run asks none.
+type nobody struct{}
+
+func (nobody) Do(context.Context, provider.Request) (*provider.Response, error) {
+	return nil, errors.New("a dry run sends nothing")
+}
+
+// total is, for each limit group, the sum of what operations take from its
+// limits once they are answered: with what their prompts are billed and, where
+// outputs are learned, with their outputs. Each is taken to go to the first
+// target of its route.
+func (v *variant) total() []limit.Cost {
+	if v.sums != nil {
+		return v.sums
 	}
 	s := v.scheduler()
-	var sum limit.Cost
+	sums := make([]limit.Cost, len(s.lanes))
 	var j job
 	for i := range v.ops {
 		v.fill(&j, &v.ops[i])
-		s.lanes[0].charge(&j)
+		l := s.lane(&j)
+		l.charge(&j)
 		usage := v.usage(&j)
 		if j.tokens.MaxOutput == 0 || v.learned {
 			j.reserved = min(j.reserved, usage.Output)
-			j.cost = s.lanes[0].cut(s.lanes[0].chargeOf(&j, j.reserved))
+			j.cost = l.cut(l.chargeOf(&j, j.reserved))
 		}
-		if used, known := s.lanes[0].usedBy(&j, usage); known {
+		if used, known := l.usedBy(&j, usage); known {
 			j.cost = used
 		}
+		sum := &sums[s.group(j.lane)]
 		sum.Requests++
 		sum.Tokens += j.cost.Tokens
 		sum.Output += j.cost.Output
 	}
-	v.charges = &sum
-	return sum
+	v.sums = sums
+	return sums
+}
+
+// group is the first lane that has the same limiter.
+func (s *scheduler) group(at int) int {
+	return slices.IndexFunc(s.lanes, func(l *lane) bool { return l.limiter == s.lanes[at].limiter })
 }
 
 // charged is the total in tokens.
-func (v *variant) charged() int64 {
-	sum := v.total()
-	return sum.Tokens + sum.Output
+func (v *variant) charged() (n int64) {
+	for _, sum := range v.total() {
+		n += sum.Tokens + sum.Output
+	}
+	return n
 }
 
-// outputs is what the answers are expected to hold, in tokens.
-func (v *variant) outputs() (sum int64) {
+// cost is the price of what is expected; ok is false if a price is not known.
+func (v *variant) cost() (sum money.Amount, ok bool) {
 	s := v.scheduler()
 	var j job
 	for i := range v.ops {
 		v.fill(&j, &v.ops[i])
-		s.lanes[0].charge(&j)
-		sum += v.usage(&j).Output
+		l := s.lane(&j)
+		if !l.Price.Known {
+			return 0, false
+		}
+		l.charge(&j)
+		sum += l.Price.Cost(int64(j.tokens.Prompt), v.usage(&j).Output)
 	}
-	return sum
+	return sum, len(v.ops) > 0 || v.Targets[0].Price.Known
 }
 
-// demand is how long each limit alone would take for the whole batch, in
-// seconds at its steady rate. A day's limit that is not reached holds nothing
-// up: it has its share of the day, negative.
+// demand is how long each limit alone would take for all that is asked of it,
+// in seconds at its steady rate. A day's limit that is not reached holds
+// nothing up: it has its share of the day, negative.
 func (v *variant) demand() []Share {
+	all := []Share{}
+	for i, sum := range v.total() {
+		if sum.Requests == 0 {
+			continue
+		}
+		t := &v.Targets[i]
+		lim := v.limits(t.Limits)
+		for _, s := range demand(&lim, sum, v.assume.Latency) {
+			if len(v.Targets) > 1 {
+				s.Target = t.name()
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func demand(lim *limit.Limits, sum limit.Cost, latency time.Duration) (all []Share) {
 	const minute, day = 60, 86400
-	sum, lim := v.total(), &v.limits
-	var all []Share
-	add := func(name string, n int64, seconds float64) {
+	add := func(name string, n int64, window, amount float64) {
 		if n > 0 {
-			all = append(all, Share{name, n, seconds / float64(n)})
+			all = append(all, Share{Limit: name, N: n, Use: window * amount / float64(n), window: window})
 		}
 	}
 	daily := func(name string, n, amount int64) {
-		seconds := day * float64(amount)
 		if amount <= n {
-			seconds = -float64(amount)
+			add(name, n, -1, float64(amount))
+		} else {
+			add(name, n, day, float64(amount))
 		}
-		add(name, n, seconds)
 	}
-	add("rpm", lim.RPM.N, minute*float64(sum.Requests))
-	add("tpm", lim.TPM.N, minute*float64(sum.Tokens+sum.Output))
-	add("itpm", lim.ITPM.N, minute*float64(sum.Tokens))
-	add("otpm", lim.OTPM.N, minute*float64(sum.Output))
+	requests, tokens := float64(sum.Requests), sum.Tokens+sum.Output
+	add("rpm", lim.RPM.N, minute, requests)
+	add("tpm", lim.TPM.N, minute, float64(tokens))
+	add("itpm", lim.ITPM.N, minute, float64(sum.Tokens))
+	add("otpm", lim.OTPM.N, minute, float64(sum.Output))
 	daily("rpd", lim.RPD.N, sum.Requests)
-	daily("tpd", lim.TPD.N, sum.Tokens+sum.Output)
-	calls := float64(sum.Requests) * v.assume.Latency.Seconds()
+	daily("tpd", lim.TPD.N, tokens)
 	if lim.Concurrency > 0 {
-		add("concurrency", int64(lim.Concurrency), calls)
+		add("concurrency", int64(lim.Concurrency), latency.Seconds(), requests)
 	} else if sum.Requests > limit.DefaultCeiling {
-		add("concurrency", limit.DefaultCeiling, calls)
+		add("concurrency", limit.DefaultCeiling, latency.Seconds(), requests)
 	}
 	return all
 }
@@ -142,45 +199,52 @@ func (v *variant) sustained() float64 {
 	return longest
 }
 
-// binding names the limit that takes longest, and each limit's share of use.
-// Input and output tokens a minute are tokens a minute.
-func (v *variant) binding() (string, []Share) {
-	name, longest := "none", 0.0
-	shares := v.demand()
+// binding names the limit that takes longest, and each limit's share of use:
+// of the time that the batch takes, at least of the limit's own window. Input
+// and output tokens a minute are tokens a minute. fits says that everything is
+// within the limits at once.
+func (v *variant) binding() (name string, shares []Share, fits bool) {
+	name, fits = "none", true
+	longest := 0.0
+	shares = v.demand()
 	for _, s := range shares {
 		if s.Use > longest {
 			name, longest = s.Limit, s.Use
 		}
+		fits = fits && s.Use <= s.window
 	}
 	for i := range shares {
 		if s := &shares[i]; s.Use < 0 {
 			s.Use = -s.Use
-		} else if longest > 0 {
-			s.Use /= longest
+		} else if most := max(longest, s.window); most > 0 {
+			s.Use /= most
 		}
 	}
 	if name == "itpm" || name == "otpm" {
 		name = "tpm"
 	}
-	return name, shares
+	return name, shares, fits
 }
 
 // lower is the closed-form bound: the longest of those of the token limits.
-func (v *variant) lower() estimate.Lower {
-	sum, lim := v.total(), &v.limits
-	var low estimate.Lower
-	for _, t := range []struct{ tokens, limit int64 }{{sum.Tokens + sum.Output, lim.TPM.N}, {sum.Tokens, lim.ITPM.N}, {sum.Output, lim.OTPM.N}} {
-		b := estimate.BucketBound(estimate.Batch{
-			Ops: sum.Requests, Tokens: t.tokens, RPM: lim.RPM.N, TPM: t.limit,
-			Concurrency: int64(lim.Concurrency), Latency: v.assume.Latency,
-		})
-		if b.Duration > low.Duration {
-			low = b
-		}
+// What could go to several targets has none but its latency.
+func (v *variant) lower() time.Duration {
+	low := time.Duration(0)
+	if len(v.ops) > 0 {
+		low = v.assume.Latency
 	}
-	b := estimate.BucketBound(estimate.Batch{Ops: sum.Requests, Tokens: sum.Tokens + sum.Output, RPD: lim.RPD.N, TPD: lim.TPD.N, Latency: v.assume.Latency})
-	if b.Duration > low.Duration {
-		low = b
+	if v.elsewhere < 0 && slices.ContainsFunc(v.routes, func(r *Route) bool { return len(r.Lanes) > 1 }) {
+		return low
+	}
+	for i, sum := range v.total() {
+		lim, tokens := v.limits(v.Targets[i].Limits), sum.Tokens+sum.Output
+		b := estimate.Batch{Ops: sum.Requests, Tokens: tokens, RPD: lim.RPD.N, TPD: lim.TPD.N, Latency: v.assume.Latency}
+		low = max(low, estimate.BucketBound(b).Duration)
+		b = estimate.Batch{Ops: sum.Requests, RPM: lim.RPM.N, Concurrency: int64(lim.Concurrency), Latency: v.assume.Latency}
+		for _, t := range []struct{ tokens, limit int64 }{{tokens, lim.TPM.N}, {sum.Tokens, lim.ITPM.N}, {sum.Output, lim.OTPM.N}} {
+			b.Tokens, b.TPM = t.tokens, t.limit
+			low = max(low, estimate.BucketBound(b).Duration)
+		}
 	}
 	return low
 }

@@ -54,7 +54,7 @@ func TestForecastOfTheMethodsExamples(t *testing.T) {
 				c.Targets[0].Limits.RPM.Set, c.Targets[0].Limits.TPM.Set = true, true
 			}
 		})
-		binding, shares := d.variant(d.Targets[0].Limits, false, 1).binding()
+		binding, shares, _ := d.asIs().binding()
 		if binding != test.binding {
 			t.Errorf("%s: got binding limit %q, want %q", test.name, binding, test.binding)
 		}
@@ -66,7 +66,7 @@ func TestForecastOfTheMethodsExamples(t *testing.T) {
 		if test.perMinute == 0 {
 			continue
 		}
-		if got := float64(test.n) / (d.variant(d.Targets[0].Limits, false, 1).sustained() / 60); math.Abs(got-test.perMinute) > 1e-6 {
+		if got := float64(test.n) / (d.asIs().sustained() / 60); math.Abs(got-test.perMinute) > 1e-6 {
 			t.Errorf("%s: got %.2f requests a minute, want %.0f", test.name, got, test.perMinute)
 		}
 	}
@@ -78,8 +78,8 @@ func TestMakespanIsNoShorterThanItsBound(t *testing.T) {
 			for _, latency := range []time.Duration{0, time.Second, 20 * time.Second} {
 				for _, limits := range [][2]int64{{60, 0}, {0, 100_000}, {60, 100_000}, {1000, 1_000_000}} {
 					d := dry(t, n, estimate.Tokens{Prompt: prompt, Chars: 5 * prompt, MaxOutput: 100}, latency, caps(limits[0], limits[1]))
-					v := d.variant(d.Targets[0].Limits, false, 1)
-					low := v.lower().Duration
+					v := d.asIs()
+					low := v.lower()
 					if got := v.makespan(); got < low {
 						t.Errorf("%d of %d tokens, latency %v, limits %v: makespan %v is below its bound %v", n, prompt, latency, limits, got, low)
 					}
@@ -93,7 +93,7 @@ func TestMakespanFallsWithTheLimits(t *testing.T) {
 	last := time.Duration(math.MaxInt64)
 	for _, rpm := range []int64{30, 60, 120, 600} {
 		d := dry(t, 200, estimate.Tokens{Prompt: 100, MaxOutput: 100}, time.Second, caps(rpm, 0))
-		got := d.variant(d.Targets[0].Limits, false, 1).makespan()
+		got := d.asIs().makespan()
 		if got >= last {
 			t.Errorf("%d a minute: got %v, no less than at half of it or less (%v)", rpm, got, last)
 		}
@@ -164,6 +164,7 @@ func TestForecastComesTrue(t *testing.T) {
 }
 
 func TestForecastAfterAPartialRun(t *testing.T) {
+	t.Parallel()
 	bubble(t, fake.Config{Latency: 4 * time.Second, Output: 5}, func(d *desk) {
 		d.input(append(prompts(30), `{"custom_id":"big","prompt":"x","max_tokens":5000}`)...)
 		d.run(func(c *Config) { c.Limit = 10 })
