@@ -179,6 +179,7 @@ func (s *Server) claim(ctx context.Context, sc *scratch, c *call) (rep reply, se
 			case <-ctx.Done():
 				s.mu.Lock()
 				rep.cut = true
+				s.ledger.st.Rejected++
 			}
 		}
 		switch what {
@@ -188,6 +189,7 @@ func (s *Server) claim(ctx context.Context, sc *scratch, c *call) (rep reply, se
 			s.ledger.st.Duplicates++
 			s.ledger.answered(c)
 		case keyAnother:
+			s.ledger.st.Rejected++
 			rep = c.fail(failure{
 				status: 400, typ: "invalid_request_error", code: "idempotency_key_in_use",
 				text: "Keys for idempotent requests can only be used with the same body.",

@@ -15,7 +15,7 @@ type Stats struct {
 	Admitted   int64            `json:"admitted"` // calls that passed every limit
 	Refused    map[string]int64 `json:"refused"`  // by limit: requests, tokens, input_tokens, output_tokens, requests_day, tokens_day, concurrency, too_large, quota
 	RefusedSum int64            `json:"refused_total"`
-	Rejected   int64            `json:"rejected"` // before the limits: bad JSON or path, wrong key or model, server down
+	Rejected   int64            `json:"rejected"` // before the limits: bad JSON or path, wrong key or model, server down, Idempotency-Key of another body
 	Answered   int64            `json:"answered"` // complete answers (200) handed to the connection, replays included
 	Statuses   map[string]int64 `json:"statuses"` // what every call got: a status, or "aborted" for a cut or abandoned connection
 	Faults     map[string]int64 `json:"faults"`   // faults played, by name; "error" and "lost" drawn by rate too
