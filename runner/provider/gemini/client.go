@@ -1,4 +1,4 @@
-// Package gemini speaks Gemini's generateContent and batchEmbedContents.
+// Package gemini speaks Gemini's generateContent and embedContent.
 //
 // Chat completions and embeddings are translated, and so are their answers. It
 // retries nothing.
@@ -94,9 +94,7 @@ func translate(r provider.Request) (q call, err error) {
 		q.body, err = encode(asked, q.model)
 		return q, err
 	case apiEmbeddings:
-		q.method = "batchEmbedContents"
-		q.body, q.model, err = encodeEmbeddings(r.Body, q.model)
-		return q, err
+		return encodeEmbeddings(r.Body, q.model)
 	default:
 		return q, errors.New("this provider has no such API: it takes chat completions and embeddings, by translation")
 	}

@@ -16,6 +16,7 @@ type answer struct {
 	Error      json.RawMessage `json:"error"`
 	Candidates json.RawMessage `json:"candidates"`
 	Embeddings json.RawMessage `json:"embeddings"`
+	Embedding  json.RawMessage `json:"embedding"`
 	Feedback   struct {
 		Reason  wire.Text `json:"blockReason"`
 		Message wire.Text `json:"blockReasonMessage"`

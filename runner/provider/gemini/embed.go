@@ -19,9 +19,9 @@ type embedRequest struct {
 	TaskType   json.RawMessage `json:"taskType,omitempty"`
 }
 
-// encodeEmbeddings translates a request for embeddings. taskType, which
-// OpenAI's API does not have, passes as it is.
-func encodeEmbeddings(body []byte, model string) ([]byte, string, error) {
+// encodeEmbeddings translates a request for embeddings: of one text, or of
+// many. taskType, which OpenAI's API does not have, passes as it is.
+func encodeEmbeddings(body []byte, model string) (q call, err error) {
 	var fields map[string]json.RawMessage
 	var asked struct {
 		Model      string          `json:"model"`
@@ -31,15 +31,15 @@ func encodeEmbeddings(body []byte, model string) ([]byte, string, error) {
 		TaskType   json.RawMessage `json:"taskType"`
 	}
 	if json.Unmarshal(body, &fields) != nil || json.Unmarshal(body, &asked) != nil {
-		return nil, "", errors.New("the body is no request for embeddings")
+		return q, errors.New("the body is no request for embeddings")
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains([]string{"model", "input", "dimensions", "encoding_format", "taskType", "metadata"}, name) && wire.Truthy(fields[name]) {
-			return nil, "", chat.Cannot(name)
+			return q, chat.Cannot(name)
 		}
 	}
 	if asked.Format != "" && asked.Format != "float" {
-		return nil, "", chat.Cannot(fmt.Sprintf("encoding_format %q", asked.Format))
+		return q, chat.Cannot(fmt.Sprintf("encoding_format %q", asked.Format))
 	}
 	if model == "" {
 		model = asked.Model
@@ -50,7 +50,7 @@ func encodeEmbeddings(body []byte, model string) ([]byte, string, error) {
 	case json.Unmarshal(asked.Input, &one) == nil:
 		texts = []string{one}
 	case json.Unmarshal(asked.Input, &texts) != nil || len(texts) == 0:
-		return nil, "", errors.New("input: want a text or a list of texts; tokens cannot be carried over")
+		return q, errors.New("input: want a text or a list of texts; tokens cannot be carried over")
 	}
 	var out struct {
 		Requests []embedRequest `json:"requests"`
@@ -61,8 +61,14 @@ func encodeEmbeddings(body []byte, model string) ([]byte, string, error) {
 			Dimensions: asked.Dimensions, TaskType: asked.TaskType,
 		})
 	}
-	raw, err := chat.Marshal(out)
-	return raw, model, err
+	q.model, q.method = model, "batchEmbedContents"
+	if len(texts) == 1 {
+		q.method = "embedContent"
+		q.body, err = chat.Marshal(out.Requests[0])
+		return q, err
+	}
+	q.body, err = chat.Marshal(out)
+	return q, err
 }
 
 type embedding struct {
@@ -78,8 +84,12 @@ func (c *Client) readEmbeddings(q call, reply *provider.Reply, a *answer, body [
 		Data   []embedding `json:"data"`
 		Model  string      `json:"model"`
 	}{Object: "list", Model: q.model, Data: []embedding{}}
+	list := a.Embeddings
+	if wire.Truthy(a.Embedding) {
+		list = slices.Concat([]byte("["), a.Embedding, []byte("]"))
+	}
 	whole := true
-	err := wire.Each(a.Embeddings, func(raw json.RawMessage) bool {
+	err := wire.Each(list, func(raw json.RawMessage) bool {
 		var e struct {
 			Values json.RawMessage `json:"values"`
 		}

@@ -17,7 +17,10 @@ func sent(t *testing.T, r provider.Request) (providertest.Seen, error) {
 	s := providertest.Serve(t, func(c net.Conn, r providertest.Seen) bool {
 		seen = r
 		answer := success
-		if strings.Contains(r.Path, "Embed") {
+		switch {
+		case strings.HasSuffix(r.Path, ":embedContent"):
+			answer = `{"embedding":{"values":[1]}}`
+		case strings.HasSuffix(r.Path, ":batchEmbedContents"):
 			answer = `{"embeddings":[{"values":[1]}]}`
 		}
 		providertest.Write(c, "HTTP/1.0 200 OK", answer)
@@ -95,6 +98,11 @@ func TestEmbeddings(t *testing.T) {
 	seen, err := sent(t, provider.Request{API: apiEmbeddings, Model: "e", Body: []byte(`{"model":"e","input":["a","b"],"dimensions":8,"encoding_format":"float"}`)})
 	want := `{"requests":[{"model":"models/e","content":{"parts":[{"text":"a"}]},"outputDimensionality":8},{"model":"models/e","content":{"parts":[{"text":"b"}]},"outputDimensionality":8}]}`
 	if err != nil || seen.Body != want || seen.Path != "/v1beta/models/e:batchEmbedContents" {
+		t.Errorf("got %v\n%s %s\nwant\n%s", err, seen.Path, seen.Body, want)
+	}
+	seen, err = sent(t, provider.Request{API: apiEmbeddings, Model: "e", Body: []byte(`{"input":"a","taskType":"RETRIEVAL_QUERY"}`)})
+	want = `{"model":"models/e","content":{"parts":[{"text":"a"}]},"taskType":"RETRIEVAL_QUERY"}`
+	if err != nil || seen.Body != want || seen.Path != "/v1beta/models/e:embedContent" {
 		t.Errorf("got %v\n%s %s\nwant\n%s", err, seen.Path, seen.Body, want)
 	}
 	for body, field := range map[string]string{
