@@ -82,7 +82,9 @@ func (s *Server) messageEvents(c *call) events {
 	}
 	ev.open = append(ev.open, c.ping()...)
 	if c.fault == "choice_error" {
-		ev.finish, ev.done = c.errorEvent(), nil
+		own := *c
+		own.arg = "server"
+		ev.finish, ev.done = own.errorEvent(), nil
 		return ev
 	}
 	ev.finish = append(ev.finish, event("message_delta", map[string]any{

@@ -113,9 +113,12 @@ func (c *call) statusFailure(status int) reply {
 		})
 	}
 	if status >= 500 {
+		kind := map[int]string{500: "server", 502: "provider_unavailable", 504: "timeout"}[status]
+		if kind == "" {
+			kind = "unmapped"
+		}
 		return c.fail(failure{
-			status: status, typ: "server_error", text: "The server had an error while processing your request.",
-			meta: map[string]any{"error_type": "server"},
+			status: status, typ: "server_error", text: "The server had an error while processing your request.", meta: map[string]any{"error_type": kind},
 		})
 	}
 	return c.fail(failure{status: status, typ: "invalid_request_error", text: http.StatusText(status)})

@@ -34,6 +34,7 @@ func TestDialects(t *testing.T) {
 		{OpenRouter, "daily", 429, []string{"openrouter_free_tier_daily"}, "X-Ratelimit-Reset", "946771200000"},
 		{OpenRouter, "policy", 403, []string{`"reasons":["violence"]`, `"flagged_input"`}, "X-Generation-Id", "gen-"},
 		{OpenRouter, "overloaded", 503, []string{"provider_overloaded"}, "", ""},
+		{OpenRouter, "504", 504, []string{`"error_type":"timeout"`}, "", ""},
 		{OpenRouter, "quota", 402, []string{`"limit_source":"openrouter_credits"`}, "Retry-After", ""},
 		{OpenRouter, "quota=openrouter_in_flight_budget", 402, []string{`"limit_source":"openrouter_in_flight_budget"`, "in_flight_budget_exhausted"}, "Retry-After", "2"},
 		{OpenRouter, "quota=weight_exceeds_budget", 402, []string{`"limit_source":"openrouter_credits"`, `"reason":"weight_exceeds_budget"`}, "Retry-After", ""},
