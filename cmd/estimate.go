@@ -43,7 +43,12 @@ func newEstimate(env Env) *cobra.Command {
 		Short: "Tell how long INPUT would take, what it would cost and what limits it",
 		Long: `Estimate is run --dry-run: it reads the same flags and input as run, counts the
 tokens of every operation that has not finished, and drives run's own scheduler
-in virtual time. It sends nothing, needs no key and writes nothing.
+in virtual time. It sends nothing, needs no key and writes nothing. A limit that
+is not given is taken for none, since only the server's answers tell it.
+
+Latency and output of a call are assumed, or as earlier calls had them. The cost
+is that of these outputs, else of the whole that is reserved; in JSON it is an
+exact decimal number, or null while a price is unknown.
 
 Exit status:
   0    the estimate is printed, also when some rows can never fit a limit

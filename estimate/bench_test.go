@@ -158,10 +158,13 @@ func speed(texts []string, from, step int, count func(string)) float64 {
 	return float64(size) / 1e6 / time.Since(start).Seconds()
 }
 
-// BenchmarkMegabyte counts texts without a break.
+// BenchmarkMegabyte counts texts without a break, and base64.
 func BenchmarkMegabyte(b *testing.B) {
+	texts := map[string]string{"base64": base64Of([]byte(randomLetters(3 << 18)))}
 	for name, run := range runs {
-		text := run.text(1 << 20)
+		texts[name] = run.text(1 << 20)
+	}
+	for name, text := range texts {
 		b.Run("run="+name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()

@@ -123,20 +123,23 @@ func (d *dryRun) forecast() *Forecast {
 	}
 	all.Wait()
 	f.Binding, f.Shares, f.Fits = v.binding()
-	f.Makespan = v.took.Seconds()
-	f.LowerBound = min(v.lower().Seconds(), f.Makespan)
+	f.Makespan = neat(v.took.Seconds())
+	f.LowerBound = min(neat(v.lower().Seconds()), f.Makespan)
 	if minutes := v.sustained() / 60; minutes > 0 {
-		f.RequestsMinute = float64(len(d.ops)) / minutes
-		f.TokensMinute = float64(v.charged()) / minutes
+		f.RequestsMinute = neat(float64(len(d.ops)) / minutes)
+		f.TokensMinute = neat(float64(v.charged()) / minutes)
 		f.Concurrency = max(1, int64(math.Ceil(f.RequestsMinute/60*d.assume.Latency.Seconds()-1e-9)))
 	}
 	for _, w := range variants[1:] {
 		binding, _, _ := w.binding()
-		f.WhatIf = append(f.WhatIf, WhatIf{Change: w.change, Makespan: w.took.Seconds(), Binding: binding})
+		f.WhatIf = append(f.WhatIf, WhatIf{Change: w.change, Makespan: neat(w.took.Seconds()), Binding: binding})
 	}
 	d.bounds(v)
 	return f
 }
+
+// neat rounds to millionths, which takes the noise of binary fractions away.
+func neat(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // bounds says what the batch costs, and warns of the bounds that a run would
 // stop at.

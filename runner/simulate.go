@@ -215,9 +215,9 @@ func (v *variant) binding() (name string, shares []Share, fits bool) {
 	}
 	for i := range shares {
 		if s := &shares[i]; s.Use < 0 {
-			s.Use = -s.Use
+			s.Use = neat(-s.Use)
 		} else if most := max(longest, s.window); most > 0 {
-			s.Use /= most
+			s.Use = neat(s.Use / most)
 		}
 	}
 	if name == "itpm" || name == "otpm" {
