@@ -1,0 +1,67 @@
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/provider/fake"
+)
+
+func TestProgressAndSnapshotAddUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{RPM: 60, Latency: 3 * time.Second}, func(d *desk) {
+		lines := append(prompts(80), ask("rude", "[[fault:policy]]"), ask("ill", "[[fault:500x2]]"), ask("gone", "[[fault:lostx1]]"))
+		d.input(lines...)
+		var last Progress
+		var calls, seen int
+		s := d.run(caps(60, 100_000), func(c *Config) {
+			c.Progress = func(p Progress) {
+				calls++
+				if p.Total != len(lines) || p.Done < last.Done || p.Done+p.InFlight > p.Total || p.RequestsMinute > 60 || p.RPM != 60 {
+					d.Errorf("after %v: got %+v", p.Elapsed, p)
+				}
+				last = p
+				snap, err := checkpoint.ReadSnapshot(d.paths.Checkpoint)
+				if errors.Is(err, fs.ErrNotExist) {
+					return // not published yet
+				}
+				if err != nil {
+					d.Error(err)
+					return
+				}
+				seen++
+				sum := 0
+				for state, n := range snap.Counts {
+					if sum += n; n < 0 {
+						d.Errorf("the snapshot counts %d %s", n, state)
+					}
+				}
+				if sum != len(lines) || snap.Operations != int64(len(lines)) {
+					d.Errorf("the snapshot counts %d of %d operations: %v", sum, snap.Operations, snap.Counts)
+				}
+			}
+		})
+		if took := time.Duration(s.Seconds * float64(time.Second)); time.Duration(calls)*100*time.Millisecond > took+time.Second {
+			d.Errorf("progress was shown %d times in %v, want at most ten a second", calls, took)
+		}
+		if last.Done < 70 || seen == 0 {
+			d.Errorf("the last progress was %+v, the snapshot was seen %d times", last, seen)
+		}
+		if _, err := checkpoint.ReadSnapshot(d.paths.Checkpoint); !errors.Is(err, fs.ErrNotExist) {
+			d.Errorf("after the run: got error %v, want that there is no snapshot", err)
+		}
+	})
+}
+
+func TestLongWaitsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(5)...)
+		d.run(caps(2, 0))
+		d.mustTell("waiting until")
+		d.mustTell("rpm")
+	})
+}
