@@ -129,7 +129,7 @@ func (r *run) line(j *job) *result.Line {
 		ID: "llmbatch_" + j.op.Key, CustomID: j.rec.CustomID,
 		LLM: result.Meta{
 			Op: j.op.ID, Digest: hex.EncodeToString(j.op.Digest[:]), Key: j.op.Key, Line: j.rec.Line, Sum: fmt.Sprintf("%016x", j.op.Sum),
-			Provider: j.op.Provider, Model: j.rec.Model, Attempts: len(j.op.Attempts), Finish: j.op.Finish, Class: j.op.Class,
+			Provider: j.op.Provider, Model: j.rec.Model, Attempts: j.tries(), Finish: j.op.Finish, Class: j.op.Class,
 			Usage: result.Usage{
 				InputTokens: j.op.Usage.Input, OutputTokens: j.op.Usage.Output,
 				CachedTokens: j.op.Usage.Cached, ReasoningTokens: j.op.Usage.Reasoning,

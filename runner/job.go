@@ -41,6 +41,17 @@ func (j *job) weight() queue.Weight {
 	return queue.Weight{Tokens: j.cost.Tokens, Output: j.cost.Output}
 }
 
+// tries counts the attempts since the row started anew; those before it are
+// kept for the limits alone.
+func (j *job) tries() (n int) {
+	for i := range j.op.Attempts {
+		if !j.op.Attempts[i].At.Before(j.op.Created) {
+			n++
+		}
+	}
+	return n
+}
+
 // deadLetter is why an operation ends without an answer.
 type deadLetter struct {
 	class, code, msg string

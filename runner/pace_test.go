@@ -124,6 +124,29 @@ func TestStopAndStartSendNoSecondMinute(t *testing.T) {
 	})
 }
 
+// Attempts of operations that run again, since their line was edited, still
+// fill the window for every later start.
+func TestEditedLinesKeepTheirPlaceInTheWindow(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
+		lines := prompts(60)
+		d.input(lines...)
+		d.run(caps(60, 0))
+		for i := range lines {
+			lines[i] = ask(fmt.Sprintf("p%d", i), fmt.Sprint("edited ", i))
+		}
+		d.input(lines...)
+		if s := d.run(caps(60, 0), func(c *Config) { c.Deadline = time.Second }); s.Calls != 0 {
+			d.Fatalf("got %d calls within the second, want none in a full minute", s.Calls)
+		}
+		s := d.run(caps(60, 0))
+		d.wantPeak(60, 1_000_000)
+		if l := d.whole(ids(60)...)["p0"]; l.LLM.Attempts != 1 || s.Retries != 0 {
+			d.Errorf("got %d attempts of an edited line and %d retries, want 1 and 0", l.LLM.Attempts, s.Retries)
+		}
+	})
+}
+
 func TestRefusalsLoseNothingAndUseUpNoAttempts(t *testing.T) {
 	for _, style := range []fake.Style{fake.OpenAI, fake.OpenRouter, fake.RetryAfter, fake.NoHeaders} {
 		t.Run(style.String(), func(t *testing.T) {

@@ -72,7 +72,7 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 	p.removed = len(b.removed)
 	err = b.store.All(func(op *checkpoint.Operation) error {
 		for _, a := range op.Attempts {
-			if a.Sent && now.Sub(a.At) < 24*time.Hour {
+			if stillCounts(a, now) {
 				p.seeds = append(p.seeds, seed{a.At, limit.Cost{Requests: a.Charge.Requests, Tokens: a.Charge.Tokens, Output: a.Charge.Output}, a.Provider, a.Model})
 			}
 		}
@@ -133,7 +133,10 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 		} else {
 			p.edited++
 		}
-		*op = checkpoint.Operation{Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Line: op.Line, Incarnation: op.Incarnation, Created: op.Created}
+		*op = checkpoint.Operation{
+			Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Line: op.Line, Incarnation: op.Incarnation,
+			Attempts: counting(op.Attempts, now), Created: now,
+		}
 		return true, nil
 	case checkpoint.InFlight:
 		// The process died with the call recorded: it may have been sent.
@@ -150,6 +153,16 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 		p.doubt(c, b.index, i)
 	}
 	return false, nil
+}
+
+// counting are the attempts that may still fill a window. A row keeps them when
+// it starts anew, for the run after the next.
+func counting(all []checkpoint.Attempt, now time.Time) []checkpoint.Attempt {
+	return slices.DeleteFunc(slices.Clone(all), func(a checkpoint.Attempt) bool { return !stillCounts(a, now) })
+}
+
+func stillCounts(a checkpoint.Attempt, now time.Time) bool {
+	return a.Sent && now.Sub(a.At) < 24*time.Hour
 }
 
 // foreign says that earlier results were found and none of them is of a

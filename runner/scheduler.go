@@ -249,7 +249,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	if j.tokens.MaxOutput == 0 && !noOutput(j.rec.API) {
 		s.count.Uncapped++
 	}
-	if len(j.op.Attempts) > 0 {
+	if j.tries() > 0 {
 		s.count.Retries++
 	}
 }
