@@ -39,70 +39,73 @@ func newChatStream(body []byte) *chatStream {
 }
 
 // Add implements [wire.Assembler].
-func (s *chatStream) Add(data json.RawMessage) bool {
-	var chunk map[string]json.RawMessage
-	if json.Unmarshal(data, &chunk) != nil {
-		return false
-	}
-	if wire.Truthy(chunk["error"]) || string(chunk["object"]) == `"error"` {
-		s.fault = bytes.Clone(data)
-		return true
-	}
-	_ = wire.Each(chunk["choices"], func(raw json.RawMessage) bool {
-		s.choice(raw)
-		return true
-	})
-	for _, m := range members(data) {
+func (s *chatStream) Add(chunk json.RawMessage) bool {
+	for name, value := range wire.Fields(chunk) {
 		switch {
-		case m.name == "choices", m.name == "usage" && !wire.Truthy(m.value):
-		case m.name == "object" && string(m.value) == `"chat.completion.chunk"`:
-			s.top.set("object", []byte(`"chat.completion"`))
+		case name == "error" && wire.Truthy(value), name == "object" && string(value) == `"error"`:
+			s.fault = bytes.Clone(chunk)
+			return true
+		case name == "choices":
+			for raw := range wire.Elements(value) {
+				s.choice(raw)
+			}
+		case name == "usage" && !wire.Truthy(value):
+		case name == "object" && string(value) == `"chat.completion.chunk"`:
+			s.top.set(name, []byte(`"chat.completion"`))
 		default:
-			s.top.set(m.name, m.value)
+			s.top.set(name, value)
 		}
 	}
 	return false
 }
 
+// choice takes in a chunk of one choice; one without an index is the first.
 func (s *chatStream) choice(raw json.RawMessage) {
-	var head struct {
-		Index  int             `json:"index"`
-		Finish json.RawMessage `json:"finish_reason"`
-		Error  json.RawMessage `json:"error"`
-	}
-	_ = json.Unmarshal(raw, &head)
-	var ch *streamChoice
-	for _, have := range s.choices {
-		if have.index == head.Index {
-			ch = have
+	index := 0
+	for name, value := range wire.Fields(raw) {
+		if name == "index" {
+			index, _ = strconv.Atoi(string(value))
 		}
 	}
+	ch := s.find(index)
 	if ch == nil {
-		if len(s.choices) >= maxChoices {
-			return
-		}
-		ch = &streamChoice{index: head.Index, rest: newObject()}
-		s.choices = append(s.choices, ch)
+		return
 	}
-	for _, m := range members(raw) {
-		switch m.name {
+	for name, value := range wire.Fields(raw) {
+		switch name {
 		case "index":
 		case "delta":
 			if ch.message == nil {
 				ch.message = newObject()
 			}
-			ch.message.merge(m.value)
+			ch.message.merge(value)
 		case "text", "logprobs":
-			ch.rest.member(m.name).merge(m.value)
-		case "finish_reason":
-			if wire.Truthy(m.value) {
-				ch.rest.set(m.name, m.value)
+			ch.rest.member(name).merge(value)
+		case "finish_reason", "error":
+			if wire.Truthy(value) {
+				ch.rest.set(name, value)
+				ch.ended = true
 			}
 		default:
-			ch.rest.set(m.name, m.value)
+			ch.rest.set(name, value)
 		}
 	}
-	ch.ended = ch.ended || wire.Truthy(head.Finish) || wire.Truthy(head.Error)
+}
+
+// find returns the choice of an index, a new one if need be; nil if there are
+// too many.
+func (s *chatStream) find(index int) *streamChoice {
+	for _, ch := range s.choices {
+		if ch.index == index {
+			return ch
+		}
+	}
+	if len(s.choices) >= maxChoices {
+		return nil
+	}
+	ch := &streamChoice{index: index, rest: newObject()}
+	s.choices = append(s.choices, ch)
+	return ch
 }
 
 // Answer implements [wire.Assembler]: whole is an answer whose choices all

@@ -21,33 +21,6 @@ type node struct {
 
 func newObject() *node { return &node{kind: '{', by: map[string]*node{}} }
 
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// members lists the members of an object in their order; none if it is no object.
-func members(object json.RawMessage) []member {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	var out []member
-	for dec.More() {
-		t, err := dec.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return out
-		}
-		var v json.RawMessage
-		if dec.Decode(&v) != nil {
-			return out
-		}
-		out = append(out, member{name, v})
-	}
-	return out
-}
-
 // member returns the member of an object, made if need be.
 func (n *node) member(name string) *node {
 	m := n.by[name]
@@ -61,7 +34,8 @@ func (n *node) member(name string) *node {
 
 // set replaces a member by a value as it stands.
 func (n *node) set(name string, value []byte) {
-	*n.member(name) = node{kind: 'x', text: bytes.Clone(value)}
+	m := n.member(name)
+	*m = node{kind: 'x', text: append(m.text[:0], value...)}
 }
 
 // once are the texts that repeat in place of going on.
@@ -88,18 +62,19 @@ func (n *node) merge(delta json.RawMessage) {
 		if n.kind == 0 {
 			*n = *newObject()
 		}
-		for _, m := range members(delta) {
-			if once[m.name] {
-				if wire.Truthy(m.value) || n.by[m.name] == nil {
-					n.set(m.name, m.value)
-				}
-				continue
+		for name, value := range wire.Fields(delta) {
+			switch {
+			case !once[name]:
+				n.member(name).merge(value)
+			case wire.Truthy(value) || n.by[name] == nil:
+				n.set(name, value)
 			}
-			n.member(m.name).merge(m.value)
 		}
 	case '[':
 		n.kind = '['
-		_ = wire.Each(delta, func(raw json.RawMessage) bool { n.item(raw); return true })
+		for raw := range wire.Elements(delta) {
+			n.item(raw)
+		}
 	default:
 		n.kind, n.text = 'x', append(n.text[:0], delta...)
 	}
