@@ -116,10 +116,11 @@ func (d *dryRun) forecast() *Forecast {
 	f.Latency, f.LatencyFrom, f.Output = d.assume.Latency.Seconds(), d.from, d.assume.Output
 	d.lengths()
 	v := d.asIs()
-	variants := append([]*variant{v}, d.whatIf()...)
+	whatIf := d.whatIf()
 	var all sync.WaitGroup
-	for _, each := range variants {
-		all.Go(func() { each.took = each.makespan() })
+	all.Go(func() { v.took = v.makespan(1) })
+	for _, w := range whatIf {
+		all.Go(func() { w.took = w.makespan(w.parts()) })
 	}
 	all.Wait()
 	f.Binding, f.Shares, f.Fits = v.binding()
@@ -130,7 +131,7 @@ func (d *dryRun) forecast() *Forecast {
 		f.TokensMinute = neat(float64(v.charged()) / minutes)
 		f.Concurrency = max(1, int64(math.Ceil(f.RequestsMinute/60*d.assume.Latency.Seconds()-1e-9)))
 	}
-	for _, w := range variants[1:] {
+	for _, w := range whatIf {
 		binding, _, _ := w.binding()
 		f.WhatIf = append(f.WhatIf, WhatIf{Change: w.change, Makespan: neat(w.took.Seconds()), Binding: binding})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
@@ -207,4 +208,39 @@ func TestEstimateOfRoutes(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 		}
 	})
+}
+
+// A large batch simulated on a smaller scale takes about as long.
+func TestMakespanOnASmallerScale(t *testing.T) {
+	t.Parallel()
+	const n = 150_000
+	for _, test := range []struct {
+		name        string
+		rpm, tpm    int64
+		concurrency int
+		latency     time.Duration
+	}{
+		{"requests", 5000, 0, 0, time.Second},
+		{"tokens", 0, 3_000_000, 0, 3 * time.Second},
+		{"both", 10_000, 6_000_000, 0, time.Second},
+		{"in flight", 0, 0, 900, 2 * time.Second},
+		{"ceiling", 0, 0, 0, 2 * time.Second},
+	} {
+		c := &Config{Targets: make([]Target, 1)}
+		caps(test.rpm, test.tpm)(c)
+		c.Targets[0].Limits.Concurrency = test.concurrency
+		d := &dryRun{run: &run{Config: c, plan: &plan{}, started: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, assume: Assume{Latency: test.latency}}
+		d.sched = newScheduler(c, d.plan, d.started)
+		for i := range n {
+			j := &job{tokens: estimate.Tokens{Prompt: 100 + i*7919%1000, MaxOutput: 50 + i*104_729%200}}
+			d.sched.lane(j).charge(j)
+			d.add(j)
+		}
+		v := d.asIs()
+		parts := v.parts()
+		whole, small := v.makespan(1), v.makespan(parts)
+		if off := small.Seconds()/whole.Seconds() - 1; parts < 2 || math.Abs(off) > 0.02 {
+			t.Errorf("%s: in %d parts %v, whole %v: %+.1f %%", test.name, parts, small, whole, 100*off)
+		}
+	}
 }

@@ -24,8 +24,9 @@ type variant struct {
 	divide    int32 // output caps are divided by it
 	elsewhere int   // the one target that takes everything; -1 = as routes say
 
-	sums []limit.Cost  // what each limit group is asked for, by its first target
-	took time.Duration // the makespan, once it is simulated
+	sums     []limit.Cost  // what each limit group is asked for, by its first target
+	heaviest int64         // of the operations, in charged tokens
+	took     time.Duration // the makespan, once it is simulated
 }
 
 // asIs is the batch under the settings that the user gave.
@@ -49,14 +50,15 @@ func (v *variant) fill(j *job, o *light) {
 	}
 }
 
-// scheduler is the run's own, under the variant's settings.
-func (v *variant) scheduler() *scheduler {
+// scheduler is the run's own, under the variant's settings, with a part of its
+// limits.
+func (v *variant) scheduler(parts int64) *scheduler {
 	c := *v.Config
 	c.Learned, c.MaxCost = v.learned, 0
 	c.Targets = slices.Clone(c.Targets)
 	for i := range c.Targets {
 		t := &c.Targets[i]
-		t.Limits, t.Client = v.limits(t.Limits), nobody{}
+		t.Limits, t.Client = part(v.limits(t.Limits), parts), nobody{}
 	}
 	// A run stops at a long wait and is started again; the time goes on.
 	c.Policy.MaxWait = 1 << 62
@@ -83,7 +85,7 @@ func (v *variant) total() []limit.Cost {
 	if v.sums != nil {
 		return v.sums
 	}
-	s := v.scheduler()
+	s := v.scheduler(1)
 	sums := make([]limit.Cost, len(s.lanes))
 	var j job
 	for i := range v.ops {
@@ -99,6 +101,7 @@ func (v *variant) total() []limit.Cost {
 			j.cost = used
 		}
 		sum := &sums[s.group(j.lane)]
+		v.heaviest = max(v.heaviest, j.cost.Tokens+j.cost.Output)
 		sum.Requests++
 		sum.Tokens += j.cost.Tokens
 		sum.Output += j.cost.Output
@@ -122,7 +125,7 @@ func (v *variant) charged() (n int64) {
 
 // cost is the price of what is expected; ok is false if a price is not known.
 func (v *variant) cost() (sum money.Amount, ok bool) {
-	s := v.scheduler()
+	s := v.scheduler(1)
 	var j job
 	for i := range v.ops {
 		v.fill(&j, &v.ops[i])
@@ -249,12 +252,62 @@ func (v *variant) lower() time.Duration {
 	return low
 }
 
+// smallScale is how many operations a simulation on a smaller scale has.
+const smallScale = 50_000
+
+// parts is by how much a large batch and its limits can be divided for a
+// simulation that takes about as long in virtual time. Each limit keeps room
+// for a hundred operations, and for ten of the heaviest; 1 = not at all.
+func (v *variant) parts() int64 {
+	if len(v.plan.seeds) > 0 {
+		return 1 // they fill the windows whole
+	}
+	parts := int64(len(v.ops) / smallScale)
+	room := func(n, each int64) {
+		if n > 0 {
+			parts = min(parts, n/max(each, 1))
+		}
+	}
+	for i, sum := range v.total() {
+		if sum.Requests == 0 {
+			continue
+		}
+		l := v.limits(v.Targets[i].Limits)
+		tokens := max((sum.Tokens+sum.Output)/sum.Requests*100, 10*v.heaviest)
+		for _, n := range []int64{l.TPM.N, l.ITPM.N, l.OTPM.N, l.TPD.N} {
+			room(n, tokens)
+		}
+		room(l.RPM.N, 100)
+		room(l.RPD.N, 100)
+		room(l.Burst, 100)
+		room(int64(l.Concurrency), 100)
+	}
+	return max(parts, 1)
+}
+
+// part is a share of limits, rounded.
+func part(l limit.Limits, parts int64) limit.Limits {
+	if parts == 1 {
+		return l
+	}
+	share := func(n int64) int64 { return (n + parts/2) / parts }
+	for _, c := range []*limit.Cap{&l.RPM, &l.TPM, &l.ITPM, &l.OTPM, &l.RPD, &l.TPD} {
+		c.N = share(c.N)
+	}
+	if l.Concurrency == 0 {
+		l.Concurrency = limit.DefaultCeiling
+	}
+	l.Burst, l.Concurrency = share(l.Burst), int(max(share(int64(l.Concurrency)), 1))
+	return l
+}
+
 // makespan drives the scheduler through the batch in virtual time and returns
-// the time from the start to the last answer.
-func (v *variant) makespan() time.Duration {
-	s := v.scheduler()
+// the time from the start to the last answer. With several parts it is that of
+// every so many operations under that part of the limits.
+func (v *variant) makespan(parts int64) time.Duration {
+	s := v.scheduler(parts)
 	now, last := v.started, v.started
-	rest := queued{ops: v.ops}
+	rest := queued{ops: v.ops, step: int(parts)}
 	var flight fifo
 	var spare []*job
 	for {
@@ -296,9 +349,10 @@ func (v *variant) makespan() time.Duration {
 	}
 }
 
-// queued gives operations in the order in which a run feeds them.
+// queued gives every step-th operation in the order in which a run feeds them.
 type queued struct {
 	ops         []light
+	step        int
 	turn, place int
 }
 
@@ -307,7 +361,7 @@ func (q *queued) next() *light {
 	for turn := [...]input.Priority{input.High, input.Normal, input.Low}; q.turn < len(turn); q.turn, q.place = q.turn+1, 0 {
 		for q.place < len(q.ops) {
 			o := &q.ops[q.place]
-			if q.place++; o.priority == turn[q.turn] {
+			if q.place += q.step; o.priority == turn[q.turn] {
 				return o
 			}
 		}

@@ -80,7 +80,7 @@ func TestMakespanIsNoShorterThanItsBound(t *testing.T) {
 					d := dry(t, n, estimate.Tokens{Prompt: prompt, Chars: 5 * prompt, MaxOutput: 100}, latency, caps(limits[0], limits[1]))
 					v := d.asIs()
 					low := v.lower()
-					if got := v.makespan(); got < low {
+					if got := v.makespan(1); got < low {
 						t.Errorf("%d of %d tokens, latency %v, limits %v: makespan %v is below its bound %v", n, prompt, latency, limits, got, low)
 					}
 				}
@@ -93,7 +93,7 @@ func TestMakespanFallsWithTheLimits(t *testing.T) {
 	last := time.Duration(math.MaxInt64)
 	for _, rpm := range []int64{30, 60, 120, 600} {
 		d := dry(t, 200, estimate.Tokens{Prompt: 100, MaxOutput: 100}, time.Second, caps(rpm, 0))
-		got := d.asIs().makespan()
+		got := d.asIs().makespan(1)
 		if got >= last {
 			t.Errorf("%d a minute: got %v, no less than at half of it or less (%v)", rpm, got, last)
 		}
