@@ -100,24 +100,16 @@ func describe(s runner.Progress) string {
 	if s.Cost != "" {
 		fmt.Fprintf(&b, ", cost %s", s.Cost)
 	}
-	if left := eta(s); left > 0 {
+	if left := s.Remaining.Round(time.Second); left > 0 {
 		fmt.Fprintf(&b, ", about %s left", left)
 	}
 	if s.Limiting != "" {
 		fmt.Fprintf(&b, ", limited by %s", clean(s.Limiting))
 		if wait := time.Until(s.Until); !s.Until.IsZero() && wait > time.Second {
-			fmt.Fprintf(&b, " until %s", s.Until.Format(time.TimeOnly))
+			fmt.Fprintf(&b, " until %s", runner.Clock(time.Now(), s.Until))
 		}
 	}
 	return b.String()
-}
-
-// eta reckons from this run's own work: what earlier runs finished is no speed.
-func eta(s runner.Progress) time.Duration {
-	if s.DoneNow == 0 || s.Done >= s.Total {
-		return 0
-	}
-	return (s.Elapsed / time.Duration(s.DoneNow) * time.Duration(s.Total-s.Done)).Round(time.Second)
 }
 
 func (p *progress) close() {

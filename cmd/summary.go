@@ -29,7 +29,7 @@ func printSummary(w io.Writer, s *runner.Summary) {
 		row("failed", "%s %s%s", grouped(c.Count), c.Name, example)
 	}
 	if s.PossiblyTwice > 0 {
-		row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps, s.PossiblyTwice))
+		row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps))
 	}
 	if s.Truncated > 0 {
 		row("cut off", "%s ended at the output cap (finish: length)", count(s.Truncated, "answer"))
@@ -46,7 +46,7 @@ func printSummary(w io.Writer, s *runner.Summary) {
 		row("", "%s without an output cap reserved %s output tokens each (%s)", count(s.UncappedCalls, "call"), grouped(s.ReservedOutput), how)
 	}
 	if s.Calls > 1 {
-		row("reached", "%s requests and %s tokens a minute%s", grouped(int64(s.RequestsMinute+.5)), grouped(int64(s.TokensMinute+.5)), against(s.Limits))
+		row("reached", "%s and %s in the busiest minute%s", count(s.PeakRequests, "request"), count(s.PeakTokens, "token"), against(s.Limits))
 	}
 	if s.Cost != "" {
 		row("cost", "%s", s.Cost)
@@ -68,8 +68,25 @@ func printSummary(w io.Writer, s *runner.Summary) {
 		return
 	}
 	if s.Failed > 0 {
-		fmt.Fprintf(w, "hint: llmbatch results %s --failed shows the failures; run again with --retry-failed to send them once more\n", clean(s.Files.Input))
+		fmt.Fprintf(w, "hint: llmbatch results %s --failed shows the failures%s\n", clean(s.Files.Input), again(s))
 	}
+}
+
+// again says how failures are sent once more, as far as they can be.
+func again(s *runner.Summary) (how string) {
+	invalid := int64(0)
+	for _, c := range s.Classes {
+		if c.Name == runner.ClassInvalid {
+			invalid = c.Count
+		}
+	}
+	if s.Failed > invalid {
+		how += "; run again with --retry-failed to send them once more"
+	}
+	if invalid > 0 {
+		how += "; an invalid line is sent once it is mended in the input"
+	}
+	return how
 }
 
 func seconds(s float64) string {
@@ -98,11 +115,13 @@ func against(limits []runner.Use) string {
 	return " (limits: " + strings.Join(parts, "; ") + ")"
 }
 
-func listed(ids []string, all int64) string {
+// listed names the first of the operations; their list is cut as well, so that
+// its length tells no number.
+func listed(ids []string) string {
 	const shown = 10
 	text := strings.Join(ids[:min(shown, len(ids))], ", ")
-	if all > shown {
-		text += fmt.Sprintf(" and %d more (llmbatch status lists them)", all-shown)
+	if len(ids) > shown {
+		text += " and more (llmbatch status --json lists them)"
 	}
 	return text
 }

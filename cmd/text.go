@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/input"
 )
 
@@ -36,32 +37,19 @@ func printJSON(w io.Writer, v any) error {
 // printProblems lists the faults of an input, a line each.
 func printProblems(w io.Writer, r *input.Report) {
 	for _, p := range r.Problems {
-		at := fmt.Sprintf("line %d", p.Line)
-		if p.Column > 0 {
-			at += fmt.Sprintf(", column %d", p.Column)
-		}
-		fmt.Fprintf(w, "%s: %s\n", at, clean(p.Msg))
+		fmt.Fprintf(w, "%s\n", clean(p.String()))
 	}
 	if r.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", r.More)
 	}
-	printError(w, fmt.Sprintf("%d of %d lines are invalid; nothing was sent", r.Invalid, r.Invalid+r.Operations),
+	printError(w, fmt.Sprintf("invalid: %s of %s; nothing was sent", grouped(int64(r.Invalid)), count(r.Invalid+r.Operations, "line")),
 		"mend them, or run the good lines with --skip-invalid")
 }
 
 // count writes a number with its noun: 1 call, 2 calls.
 func count[T int | int64](n T, noun string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, noun)
-	}
-	return fmt.Sprintf("%s %ss", grouped(int64(n)), noun)
+	return runner.Count(int64(n), noun)
 }
 
 // grouped writes a number with commas between its thousands.
-func grouped(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func grouped(n int64) string { return runner.Grouped(n) }

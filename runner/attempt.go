@@ -126,7 +126,7 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
 // line is what both kinds of finished operations tell of themselves.
 func (r *run) line(j *job) *result.Line {
 	return &result.Line{
-		ID: "llmbatch_" + j.op.Key, CustomID: j.rec.CustomID,
+		ID: j.op.Key, CustomID: j.rec.CustomID,
 		LLM: result.Meta{
 			Op: j.op.ID, Digest: hex.EncodeToString(j.op.Digest[:]), Key: j.op.Key, Line: j.rec.Line, Sum: fmt.Sprintf("%016x", j.op.Sum),
 			Provider: j.op.Provider, Model: j.rec.Model, Attempts: j.tries(), Finish: j.op.Finish, Class: j.op.Class,

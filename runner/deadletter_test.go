@@ -80,7 +80,7 @@ func TestTransientDeadLettersAreTriedAgainByTheNextRun(t *testing.T) {
 		}
 		d.wantClass("ill", "server")
 		s = d.run(policy)
-		d.mustTell("1 dead letters are put back")
+		d.mustTell("1 dead letter put back")
 		if s.Completed != 31 || s.Failed != 0 || s.Calls != 1 {
 			d.Errorf("rerun: got %d completed, %d failed, %d calls; want 31, 0, 1", s.Completed, s.Failed, s.Calls)
 		}

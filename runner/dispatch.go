@@ -57,6 +57,7 @@ func (r *run) dispatch(ctx context.Context) error {
 	for {
 		d.send(time.Now())
 		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
+			d.sched.observe(time.Now())
 			return d.err
 		}
 		var fed <-chan *chunk[*job]
@@ -220,7 +221,7 @@ func (d *dispatcher) interrupt(cause error) {
 	}
 	now := time.Now()
 	d.grace, d.told = now.Add(d.Grace), now
-	d.Notice(fmt.Sprintf("stopping: %d calls in flight get up to %s to finish; Ctrl-C again leaves at once", d.sched.wire, d.Grace))
+	d.Notice(fmt.Sprintf("stopping: up to %s for %s in flight to finish; Ctrl-C again leaves at once", d.Grace, Count(int64(d.sched.wire), "call")))
 }
 
 // tick does what happens by the clock: bounds, countdown, progress, snapshot.
@@ -230,13 +231,18 @@ func (d *dispatcher) tick(now time.Time) {
 			d.cancel(errGraceOver)
 		} else if now.Sub(d.told) >= 10*time.Second {
 			d.told = now
-			d.Notice(fmt.Sprintf("stopping: %d calls in flight, %s left", d.sched.wire, d.grace.Sub(now).Round(time.Second)))
+			d.Notice(fmt.Sprintf("stopping: %s in flight, %s left", Count(int64(d.sched.wire), "call"), d.grace.Sub(now).Round(time.Second)))
 		}
 	}
 	if d.Deadline > 0 && now.Sub(d.started) >= d.Deadline && d.sched.stop == nil {
 		d.sched.stop = &Stop{Kind: StopBound, Reason: "the deadline of " + d.Deadline.String() + " has passed", Hint: "run the same command again to go on"}
 	}
 	d.announce(now)
+	d.sched.observe(now)
+	if d.sched.wire > 0 {
+		d.worked += now.Sub(d.ticked)
+	}
+	d.ticked = now
 	if d.Progress != nil {
 		d.Progress(d.progress(now))
 	}
@@ -253,15 +259,7 @@ func (d *dispatcher) announce(now time.Time) {
 		return
 	}
 	d.waited = until
-	d.Notice(fmt.Sprintf("waiting until %s: %s", clock(now, until), d.sched.wait.Reason))
-}
-
-// clock writes a moment, with its date unless it is today's.
-func clock(now, at time.Time) string {
-	if at.Sub(now) < 12*time.Hour {
-		return at.Format(time.TimeOnly)
-	}
-	return at.Format(time.DateTime)
+	d.Notice(fmt.Sprintf("waiting until %s: %s", Clock(now, until), d.sched.wait.Reason))
 }
 
 // isFinal says that an operation needs nothing more.

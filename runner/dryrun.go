@@ -167,7 +167,7 @@ type counted struct {
 func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.refuse, err = defect(int(d.index.Entry(i).Line), p), nil
+			c.rec.Line, c.refuse, err = int(d.index.Entry(i).Line), defect(p), nil
 		}
 	}()
 	var bad error // a route that no configuration gives
@@ -203,7 +203,7 @@ func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 	if c.refuse != nil {
 		if d.bad++; d.bad <= 10 {
-			d.Notice(c.refuse.msg)
+			d.Notice(fmt.Sprintf("line %d: %s", c.rec.Line, c.refuse.msg))
 		}
 		return nil
 	}

@@ -37,7 +37,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type InputError struct{ Report *input.Report }
 
 func (e *InputError) Error() string {
-	return fmt.Sprintf("%d invalid lines in the input", e.Report.Invalid)
+	return Count(int64(e.Report.Invalid), "invalid line") + " in the input"
 }
 
 func usage(hint, format string, args ...any) error {

@@ -128,7 +128,7 @@ func (r *run) reckon(i int) (j *job, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			j.rec.Line = int(r.index.Entry(i).Line)
-			j.refuse = defect(j.rec.Line, p)
+			j.refuse = defect(p)
 		}
 	}()
 	if j.rec, err = r.Input.Record(r.index, i, r.Settings); err != nil {
@@ -147,15 +147,15 @@ func noRoute(line int, err error) error {
 }
 
 // defect is the end of an operation that panicked.
-func defect(line int, p any) *deadLetter {
-	return &deadLetter{class: classInternal, code: classInternal, msg: fmt.Sprintf("line %d: internal defect: %v", line, p)}
+func defect(p any) *deadLetter {
+	return &deadLetter{class: classInternal, code: classInternal, msg: fmt.Sprintf("internal defect: %v", p)}
 }
 
 // tokens counts a request's, by the model's own tokenizer or its stated factor.
 func (r *run) tokens(rec *input.Record, f Factor) (estimate.Tokens, *deadLetter) {
 	t, err := r.Counter.Request(rec.API, rec.Model, rec.Body)
 	if err != nil {
-		return t, &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("line %d: cannot count its tokens: %v", rec.Line, err)}
+		return t, &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("its tokens cannot be counted: %v", err)}
 	}
 	num, den := f.Num, f.Den
 	if den == 0 {
@@ -176,7 +176,11 @@ func (r *run) invalidJobs() (jobs []*job, err error) {
 		if r.plan.stand[bad.Index] != standTodo {
 			continue
 		}
-		j := &job{entry: bad.Index, refuse: &deadLetter{class: classInvalid, code: classInvalid, msg: bad.Problem.String()}}
+		msg := bad.Msg
+		if bad.Column > 0 {
+			msg = fmt.Sprintf("column %d: %s", bad.Column, msg)
+		}
+		j := &job{entry: bad.Index, refuse: &deadLetter{class: ClassInvalid, code: ClassInvalid, msg: msg}}
 		j.rec = input.Record{Line: bad.Line, Op: bad.Op, CustomID: bad.CustomID, Sum: r.index.Entry(bad.Index).Sum}
 		if err := r.row(j); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // sampleSize is how many lines, evenly spread, the first forecast looks at.
@@ -16,25 +17,29 @@ func (r *run) forecast() (string, error) {
 	todo := 0
 	r.plan.entries(r.index, func(int) bool { todo++; return true })
 	if todo == 0 {
-		return fmt.Sprintf("%d operations, all of them finished", r.index.Len()-r.plan.skipped), nil
+		return r.nothing(), nil
 	}
 	sample, err := r.sample(todo)
 	if err != nil {
 		return "", err
 	}
-	var charged, prompt, output int64
+	var charged limit.Cost
+	var prompt, output int64
 	for _, j := range sample {
 		r.sched.lane(j).charge(j)
-		charged += j.cost.Tokens
+		charged.Tokens += j.cost.Tokens
+		charged.Output += j.cost.Output
 		prompt += int64(j.tokens.Prompt)
 		output += j.reserved
 	}
-	all := func(sum int64) int64 { return sum * int64(todo) / int64(max(1, len(sample))) }
+	n := int64(max(1, len(sample)))
+	r.mean = limit.Cost{Requests: 1, Tokens: charged.Tokens / n, Output: charged.Output / n}
+	all := func(sum int64) int64 { return sum * int64(todo) / n }
 	lim := &r.Targets[0].Limits
 	low := estimate.WindowBound(estimate.Batch{
-		Ops: int64(todo), Tokens: all(charged), RPM: lim.RPM.N, TPM: max(lim.TPM.N, lim.ITPM.N), RPD: lim.RPD.N, TPD: lim.TPD.N,
+		Ops: int64(todo), Tokens: all(charged.Tokens), RPM: lim.RPM.N, TPM: max(lim.TPM.N, lim.ITPM.N), RPD: lim.RPD.N, TPD: lim.TPD.N,
 	})
-	text := fmt.Sprintf("%d operations to send (%d finished), about %d prompt tokens", todo, r.plan.done+r.plan.dead, all(prompt))
+	text := fmt.Sprintf("%s to send (%s finished), about %s", Count(int64(todo), "operation"), Grouped(int64(r.plan.done+r.plan.dead)), Count(all(prompt), "prompt token"))
 	if low.Limit == "none" {
 		text += "; "
 		if lim.RPM.N+lim.TPM.N+lim.ITPM.N+lim.OTPM.N+lim.RPD.N+lim.TPD.N == 0 {
@@ -49,6 +54,15 @@ func (r *run) forecast() (string, error) {
 		text += fmt.Sprintf("; cost at most about %s", price.Cost(all(prompt), all(output)))
 	}
 	return text, nil
+}
+
+// nothing is the forecast of a run that has nothing to send.
+func (r *run) nothing() string {
+	text := fmt.Sprintf("nothing to send: %s finished", Count(int64(r.plan.done+r.plan.dead), "operation"))
+	if r.plan.held > 0 {
+		text += fmt.Sprintf(", %s of unknown outcome held (--on-unknown retry sends them again)", Grouped(int64(r.plan.held)))
+	}
+	return text
 }
 
 // sample counts lines spread evenly over what is to be sent.

@@ -219,7 +219,7 @@ func (p *plan) noteUnknown(id string) {
 func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsChanged bool) (bool, error) {
 	e := b.index.Entry(i)
 	if e.Invalid() {
-		return op.Class == classInvalid && op.Sum == e.Sum, nil
+		return op.Class == ClassInvalid && op.Sum == e.Sum, nil
 	}
 	if settingsChanged && c.Changed == Keep {
 		return true, nil
@@ -257,7 +257,7 @@ func (c *Config) priced() bool {
 // putsBack says whether a rerun sends a dead letter of this class again.
 func (c *Config) putsBack(class string) bool {
 	if slices.Contains(c.RetryFailed, class) || slices.Contains(c.RetryFailed, "all") {
-		return class != classInvalid
+		return class != ClassInvalid
 	}
 	kind, ok := provider.ParseKind(class)
 	if kind == provider.KindOutcomeUnknown && c.Policy.HoldUnknown {
@@ -273,10 +273,13 @@ func lastAttempt(op *checkpoint.Operation) time.Time {
 	return op.Created
 }
 
+// ClassInvalid is the class of the lines that --skip-invalid leaves out. No
+// retry puts them back: they have to be mended.
+const ClassInvalid = "invalid_line"
+
 // Classes of failures that no provider sends.
 const (
 	classUnknown  = "unknown"          // an attempt whose outcome is not known
-	classInvalid  = "invalid_line"     // dead letter of --skip-invalid
 	classTooLarge = "request_exceeds_" // + rpm, tpm …: larger than a whole budget
 	classInternal = "internal"         // a defect met one operation
 )
@@ -284,7 +287,7 @@ const (
 // IsClass says that failures of such a class exist, for flags.
 func IsClass(name string) bool {
 	_, known := provider.ParseKind(name)
-	return known || name == "all" || name == classInvalid || name == classInternal || strings.HasPrefix(name, classTooLarge)
+	return known || name == "all" || name == ClassInvalid || name == classInternal || strings.HasPrefix(name, classTooLarge)
 }
 
 // maxListed bounds the operation IDs that a summary names.

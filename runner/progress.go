@@ -1,16 +1,17 @@
 package runner
 
 import (
+	"math"
 	"os"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // Progress is the run as it stands, for whoever shows it.
 type Progress struct {
 	Total, Done int // operations that this run is about, and those that need nothing more
-	DoneNow     int // of Done, by this run
 	Dead        int
 	InFlight    int
 	Delayed     int
@@ -24,15 +25,18 @@ type Progress struct {
 	Limiting string    // what limits now: rpm, tpm, concurrency, a pause; "" = nothing
 	Until    time.Time // when that ends; zero = not known
 	Elapsed  time.Duration
-	Cost     string // so far; "" = no price is known
-	Stopping bool
+	// How long what is left takes, by the limits in force and the rate of this
+	// run; 0 = nothing is known of it yet.
+	Remaining time.Duration
+	Cost      string // so far; "" = no price is known
+	Stopping  bool
 }
 
 func (r *run) progress(now time.Time) Progress {
 	s, p := r.sched, r.plan
 	c := &s.count
 	pr := Progress{
-		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed), DoneNow: int(c.Completed + c.Failed),
+		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed),
 		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited,
 		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
 	}
@@ -45,10 +49,71 @@ func (r *run) progress(now time.Time) Progress {
 			pr.TokensMinute, pr.TPM = u.Used, u.Limit
 		}
 	}
+	if s.stop == nil {
+		pr.Remaining = r.remaining(now, int64(pr.Total-pr.Done-p.held)-c.Held, st)
+	}
 	if r.priced() {
 		pr.Cost = s.money.spent.String()
 	}
 	return pr
+}
+
+// remaining reckons how long so many operations take. What limits the run
+// tells more than its average rate, which a wait of a minute falsifies; the
+// rate of the time with calls on the wire serves where calls are slow or
+// nothing is limited.
+func (r *run) remaining(now time.Time, left int64, st limit.State) time.Duration {
+	if left <= 0 {
+		return 0
+	}
+	s, bound := r.sched, time.Duration(0)
+	if len(s.limits) == 1 {
+		unsent := max(0, left-int64(s.wire+s.storing))
+		bound = underLimits(now, limit.Cost{Requests: unsent, Tokens: unsent * r.mean.Tokens, Output: unsent * r.mean.Output}, st, s.wait)
+	}
+	// Until a round of calls is answered, their number says nothing.
+	if done := s.count.Completed; done > 0 && done >= int64(s.wire) {
+		bound = max(bound, time.Duration(float64(r.worked)/float64(done)*float64(left)))
+	}
+	return bound
+}
+
+// underLimits is the time until the last of what is left may be sent. A limit
+// gives a whole window's worth at once or spread over the window, whatever came
+// before; the longer of the two is taken.
+func underLimits(now time.Time, left limit.Cost, st limit.State, wait limit.Wait) (longest time.Duration) {
+	for _, u := range st.Uses {
+		n, span := left.Requests, time.Minute
+		switch u.Name {
+		case "tpm":
+			n = left.Tokens + left.Output
+		case "itpm":
+			n = left.Tokens
+		case "otpm":
+			n = left.Output
+		case "rpd":
+			span = 24 * time.Hour
+		case "tpd":
+			n, span = left.Tokens+left.Output, 24*time.Hour
+		}
+		windows := func(n int64, each float64) time.Duration {
+			return time.Duration(min(float64(n)/each*float64(span), math.MaxInt64/2))
+		}
+		if u.Pace > 0 {
+			longest = max(longest, windows(n, u.Pace))
+			continue
+		}
+		over := n - max(0, u.Limit-u.Used)
+		if u.Limit == 0 || over <= 0 {
+			continue
+		}
+		first := span // until the next window's worth
+		if string(wait.Reason) == u.Name && wait.Until.After(now) {
+			first = wait.Until.Sub(now)
+		}
+		longest = max(longest, windows(over, float64(u.Limit)), first+windows((over-1)/u.Limit, 1))
+	}
+	return longest
 }
 
 // publish writes the snapshot that status and results read while the run

@@ -3,13 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // run is one run's state. Its goroutines are the feeders, one for each
@@ -22,6 +22,9 @@ type run struct {
 	plan    *plan
 	sched   *scheduler
 	started time.Time
+	mean    limit.Cost    // of an operation of the plan, by a sample
+	ticked  time.Time     // when progress was last looked at
+	worked  time.Duration // how long there were calls on the wire
 
 	events   chan event
 	attempts sync.WaitGroup
@@ -35,7 +38,8 @@ type run struct {
 // flight get Grace to finish. The error is an *InputError, an *Error or an
 // I/O failure; the summary is set whenever calls may have been made.
 func Run(ctx context.Context, c *Config) (*Summary, error) {
-	r := &run{Config: c, started: time.Now(), events: make(chan event, 1024)}
+	now := time.Now()
+	r := &run{Config: c, started: now, ticked: now, events: make(chan event, 1024)}
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -97,16 +101,16 @@ func (r *run) open(ctx context.Context) (err error) {
 
 func (r *run) tellPlan() {
 	p := r.plan
-	say := func(n int, format string) {
+	say := func(n int, noun, what string) {
 		if n > 0 {
-			r.Notice(fmt.Sprintf(format, n))
+			r.Notice(Count(int64(n), noun) + " " + what)
 		}
 	}
-	say(r.report.Invalid, "%d invalid lines go to the errors file (--skip-invalid)")
-	say(p.edited, "%d finished operations changed since; they run again")
-	say(p.putBack, "%d dead letters are put back")
-	say(p.removed, "%d operations of earlier runs are no longer in the input; results leaves them out")
-	say(p.unknowns, "%d calls of earlier runs have an unknown outcome and may have been billed")
+	say(r.report.Invalid, "invalid line", "left out (--skip-invalid); see the errors file")
+	say(p.edited, "finished operation", "changed since, to be sent again")
+	say(p.putBack, "dead letter", "put back")
+	say(p.removed, "operation", "of earlier runs no longer in the input: left out by results")
+	say(p.unknowns, "call", "of earlier runs with an unknown outcome, possibly billed")
 }
 
 // remember stores which input the checkpoint now speaks of.

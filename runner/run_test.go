@@ -76,7 +76,7 @@ func TestEditedLineRunsAgain(t *testing.T) {
 		d.input(lines...)
 		s := d.run()
 		d.wantCalls(calls, 1)
-		d.mustTell("1 finished operations changed")
+		d.mustTell("1 finished operation changed")
 		now := d.whole(ids(5)...)["p2"]
 		if now.LLM.Digest == old.LLM.Digest || now.LLM.Key == old.LLM.Key {
 			d.Errorf("the edited line has digest %s and key %s as before", now.LLM.Digest, now.LLM.Key)
@@ -116,7 +116,7 @@ func TestRemovedLineIsToldAndKept(t *testing.T) {
 		before := d.text(d.paths.Output)
 		d.input(prompts(2)...)
 		s := d.run()
-		d.mustTell("1 operations of earlier runs are no longer in the input")
+		d.mustTell("1 operation of earlier runs no longer in the input")
 		if s.Operations != 2 || s.Completed != 2 {
 			d.Errorf("got %d of %d completed, want 2 of 2", s.Completed, s.Operations)
 		}

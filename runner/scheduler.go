@@ -21,7 +21,8 @@ type scheduler struct {
 	rand   *rand.Rand
 	money  purse
 	lanes  []*lane
-	turn   int // the lane that is asked first
+	limits []*limit.Limiter // of the lanes, each once
+	turn   int              // the lane that is asked first
 
 	wire    int // granted, not yet answered
 	storing int // answered or refused, not yet durable
@@ -49,6 +50,7 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 			// Charges are corrected by the lanes, so the limiter takes what it is told.
 			limiter = limit.New(limit.Config{Limits: t.Limits, Accounting: t.Accounting, Refund: true, Rand: s.rand}, now)
 			groups[t.Group] = limiter
+			s.limits = append(s.limits, limiter)
 		}
 		s.lanes = append(s.lanes, &lane{Target: t, limiter: limiter, learned: c.Learned})
 	}
@@ -76,6 +78,7 @@ type counts struct {
 	Unknown                               []string // operation IDs, the first maxListed
 	Unknowns                              int64
 	FirstSent, LastSent, LastDone         time.Time
+	PeakRequests, PeakTokens              int64 // the most in any rolling minute, by the limiters
 }
 
 // classCount is what a summary says of one class of dead letters.
@@ -283,6 +286,17 @@ func (s *scheduler) sent(at time.Time, j *job) {
 		s.count.FirstSent = at
 	}
 	s.count.LastSent = at
+}
+
+// observe notes how much the last minute holds.
+func (s *scheduler) observe(now time.Time) {
+	var requests, tokens int64
+	for _, l := range s.limits {
+		st := l.State(now)
+		requests += st.Requests
+		tokens += st.Tokens
+	}
+	s.count.PeakRequests, s.count.PeakTokens = max(s.count.PeakRequests, requests), max(s.count.PeakTokens, tokens)
 }
 
 // idle says that nothing waits and nothing is under way.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -42,6 +43,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 // failed settles a call without an answer and decides what follows.
 func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	s.left(j)
+	s.count.LastDone = now
 	l := s.lane(j)
 	a := limit.Answer{Outcome: outcomes[err.Kind], RetryAfter: err.RetryAfter, Hinted: err.HasRetryAfter, Reset: err.Reset, Report: report(err.Rate)}
 	if a.Outcome == limit.OK {
@@ -164,10 +166,12 @@ func (s *scheduler) stored(j *job, v verdict) {
 		s.count.Failed++
 		c := s.count.Classes[j.op.Class]
 		if c == nil {
-			c = &classCount{Line: j.rec.Line, Example: v.dead.msg}
+			c = &classCount{}
 			s.count.Classes[j.op.Class] = c
 		}
-		c.N++
+		if c.N++; c.N == 1 || j.rec.Line < c.Line {
+			c.Line, c.Example = j.rec.Line, v.dead.msg
+		}
 	case v.status == checkpoint.Unknown:
 		s.count.Held++
 	}
@@ -175,7 +179,7 @@ func (s *scheduler) stored(j *job, v verdict) {
 
 func (s *scheduler) noteUnknown(id string) {
 	s.count.Unknowns++
-	if len(s.count.Unknown) < maxListed {
+	if len(s.count.Unknown) < maxListed && !slices.Contains(s.count.Unknown, id) {
 		s.count.Unknown = append(s.count.Unknown, id)
 	}
 }

@@ -216,7 +216,7 @@ func TestInterruptLetsCallsInFlightFinish(t *testing.T) {
 			d.Fatal(err)
 		}
 		d.wantStop(s, StopInterrupted, "")
-		d.mustTell("calls in flight get up to 1m0s")
+		d.mustTell("up to 1m0s for 8 calls in flight")
 		if !errors.Is(s.Stop.Err, errSignal) || s.Unknown != 0 || s.Completed == 0 || s.Completed+s.Pending != 100 {
 			d.Errorf("got cause %v, %d completed, %d pending, %d unknown", s.Stop.Err, s.Completed, s.Pending, s.Unknown)
 		}

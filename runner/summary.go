@@ -32,7 +32,7 @@ type Class struct {
 	Name    string `json:"class"`
 	Count   int64  `json:"count"`
 	Line    int    `json:"line,omitempty"`    // of the first of this run
-	Example string `json:"example,omitempty"` // its message
+	Example string `json:"example,omitempty"` // its message, without the line
 }
 
 // Summary is how a run ended. Operations is the sum of Completed, Failed,
@@ -61,8 +61,10 @@ type Summary struct {
 	PossiblyTwice  int64    `json:"possibly_billed_twice"` // calls whose outcome was unknown
 	UnknownOps     []string `json:"unknown_operations,omitempty"`
 	Classes        []Class  `json:"classes,omitempty"`
-	RequestsMinute float64  `json:"requests_per_minute"`
+	RequestsMinute float64  `json:"requests_per_minute"` // from the first call to the last one's end
 	TokensMinute   float64  `json:"tokens_per_minute"`
+	PeakRequests   int64    `json:"peak_minute_requests"` // the most that any rolling minute held
+	PeakTokens     int64    `json:"peak_minute_tokens"`   // as they are charged against limits
 	Limits         []Use    `json:"limits,omitempty"`
 	UncappedCalls  int64    `json:"uncapped_calls"`
 	ReservedOutput int64    `json:"reserved_output"` // for calls without a cap
@@ -96,7 +98,12 @@ func (r *run) summary() *Summary {
 		s.Unknown += int64(r.sched.unsettled)
 	}
 	s.Pending = s.Operations - s.Completed - s.Failed - s.Unknown - s.Skipped
-	s.UnknownOps = append(slices.Clone(p.unknown), c.Unknown...)
+	s.UnknownOps = slices.Clone(p.unknown)
+	for _, id := range c.Unknown {
+		if !slices.Contains(p.unknown, id) {
+			s.UnknownOps = append(s.UnknownOps, id)
+		}
+	}
 	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]
 	s.Classes = r.classes()
 	if s.Stop == nil && s.Pending > 0 {
@@ -116,6 +123,7 @@ func (r *run) summary() *Summary {
 		s.RequestsMinute = float64(c.Calls) / minutes
 		s.TokensMinute = float64(c.TokensReserved) / minutes
 	}
+	s.PeakRequests, s.PeakTokens = c.PeakRequests, c.PeakTokens
 	s.Limits = r.uses()
 	return s
 }
@@ -147,8 +155,11 @@ func (r *run) classes() []Class {
 	return all
 }
 
-// uses lists the limits that were in force.
+// uses lists the limits that were in force, where they are one account's.
 func (r *run) uses() []Use {
+	if len(r.sched.limits) > 1 {
+		return nil
+	}
 	var all []Use
 	for _, u := range r.sched.lanes[0].limiter.State(time.Now()).Uses {
 		if u.Limit > 0 {
