@@ -33,7 +33,7 @@ func newConfig(env Env) *cobra.Command {
 		Use:     "check FILE",
 		Short:   "Tell every mistake in a config file",
 		Example: "  llmbatch config check testdata/routes/support.yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    one("FILE", "a config file, YAML or JSON"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, err := loadConfig(args[0])
 			if err == nil {
@@ -45,7 +45,7 @@ func newConfig(env Env) *cobra.Command {
 		Use:     "show FILE",
 		Short:   "Print a config file as it is understood, without secrets",
 		Example: "  llmbatch config show testdata/routes/support.yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    one("FILE", "a config file, YAML or JSON"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			rc, err := loadConfig(args[0])
 			if err != nil {

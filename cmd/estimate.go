@@ -58,7 +58,7 @@ Exit status:
   llmbatch estimate prompts.jsonl --model gpt-4o --tpm 30000 --price-input 2.5 --price-output 10
   llmbatch estimate testdata/tickets.jsonl --rpm 30 --json
   llmbatch estimate testdata/tickets.jsonl --per-line`,
-		Args: cobra.ExactArgs(1),
+		Args: oneInput(),
 		RunE: func(c *cobra.Command, args []string) error { return dryRun(c, env, o, args[0]) },
 	}
 	o.flags(c.Flags())
@@ -120,7 +120,11 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 	if f.Duplicates > 0 {
 		row("duplicates", "%s without a call of their own (--dedupe)", grouped(f.Duplicates))
 	}
-	row("prompt tokens", "%s (p50 %s, p95 %s, max %s on line %d)", grouped(f.PromptTokens), grouped(f.P50), grouped(f.P95), grouped(f.Max), f.MaxLine)
+	if f.MaxLine > 0 {
+		row("prompt tokens", "%s (p50 %s, p95 %s, max %s on line %d)", grouped(f.PromptTokens), grouped(f.P50), grouped(f.P95), grouped(f.Max), f.MaxLine)
+	} else {
+		row("prompt tokens", "0")
+	}
 	row("reserved output", "%s tokens", grouped(f.ReservedOutput))
 	row("charged", "%s tokens (accounting: %s)", grouped(f.ReservedTokens), f.Accounting)
 	if f.NeverFit > 0 {
@@ -135,7 +139,7 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 	row("bound by", "%s", bound(f))
 	row("throughput", "%s requests and %s tokens a minute", rate(f.RequestsMinute), rate(f.TokensMinute))
 	row("time", "%s, done at %s if started now (never less than %s)", span(f.Makespan), now.Add(duration(f.Makespan)).Format(time.DateTime), span(f.LowerBound))
-	row("concurrency", "%s in flight at a latency of %s (%s)", grouped(f.Concurrency), duration(f.Latency), f.LatencyFrom)
+	row("concurrency", "%s in flight at a latency of %s (%s)", grouped(f.Concurrency), duration(f.Latency).Round(time.Millisecond), f.LatencyFrom)
 	for _, v := range f.WhatIf {
 		row("with "+v.Change, "%s, bound by %s", span(v.Makespan), v.Binding)
 	}

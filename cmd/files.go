@@ -20,6 +20,13 @@ func (o *fileOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint `file` (default x.llmbatch.db beside the output)")
 }
 
+// readFlags are those of commands that read what a run wrote.
+func (o *fileOptions) readFlags(fl *pflag.FlagSet) {
+	fl.StringVarP(&o.output, "output", "o", "", "results `file` as given to run (default x.results.jsonl beside x.jsonl)")
+	fl.StringVar(&o.errors, "errors", "", "errors `file` as given to run (default x.errors.jsonl beside the output)")
+	fl.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint `file` as given to run (default x.llmbatch.db beside the output)")
+}
+
 // paths derives the names from the input's, as far as no flag gives them.
 func (o *fileOptions) paths(inputName string) runner.Paths {
 	stem := inputName

@@ -77,7 +77,7 @@ func (o *paceOptions) flags(fl *pflag.FlagSet) {
 	fl.Int64Var(&o.burst, "burst", 0, "requests that may go at once; 0 = the whole limit")
 	fl.IntVar(&o.concurrency, "concurrency", 0, "most calls on the wire at once; 0 = found by itself, up to the provider's ceiling")
 	fl.StringVar(&o.accounting, "accounting", "", "what a call charges: `sum|max|input|split|none` (default: the provider's own)")
-	fl.StringVar(&o.reserve, "reserve", "max", "output reserved for a call with a cap: the `max|learned`")
+	fl.StringVar(&o.reserve, "reserve", "max", "`max|learned`: of a call with a cap, reserve all of the cap or what outputs turn out to take")
 }
 
 // apply sets the limits of the target that the flags name; accounting is its

@@ -35,11 +35,11 @@ lines (openai) or the answers' text alone (text; line breaks in an answer are
 kept as \n, so that each answer is one line). It works while a run goes on. A
 line without a result yet is left out and counted on stderr.`,
 		Example: "  llmbatch results prompts.jsonl > sorted.jsonl\n  llmbatch results prompts.jsonl --format text\n  llmbatch results prompts.jsonl --failed",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneInput(),
 		RunE:    func(c *cobra.Command, args []string) error { return printResults(c, env, o, args[0]) },
 	}
 	fl := c.Flags()
-	o.files.flags(fl)
+	o.files.readFlags(fl)
 	fl.StringVar(&o.format, "format", "openai", "`openai|text`")
 	fl.BoolVar(&o.failed, "failed", false, "only the failures")
 	fl.StringVar(&o.job.idField, "id-field", "", "as given to run")

@@ -21,22 +21,14 @@ func Main(env Env) int {
 	root := newRoot(env)
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
-	var told statusError
-	if err != nil && !errors.As(err, &told) && isFlagError(err) {
+	if err != nil && isUnknownCommand(err) {
 		err = usagef("llmbatch --help, or --help after a command, lists the flags", "%s", err)
 	}
 	return explain(env.Stderr, err)
 }
 
-// isFlagError tells cobra's own complaints, which have no type.
-func isFlagError(err error) bool {
-	for _, start := range []string{"unknown ", "invalid argument", "flag needs", "accepts ", "required flag", "requires ", "bad flag"} {
-		if strings.HasPrefix(err.Error(), start) {
-			return true
-		}
-	}
-	return false
-}
+// isUnknownCommand tells cobra's own complaint of a command, which has no type.
+func isUnknownCommand(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
 
 func newRoot(env Env) *cobra.Command {
 	root := &cobra.Command{
@@ -55,6 +47,7 @@ command goes on where it was.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)

@@ -61,7 +61,7 @@ request body. The whole file is checked before the first call.
   llmbatch run prompts.jsonl --model gpt-4o-mini --rpm 500 --tpm 200000
   llmbatch run prompts.jsonl --provider openai-compatible --base-url http://127.0.0.1:8000/v1 --model qwen
   zcat prompts.jsonl.gz | llmbatch run - --model gpt-4o-mini --limit 20`,
-		Args: cobra.ExactArgs(1),
+		Args: oneInput(),
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.dry.on {
@@ -106,6 +106,9 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		if c.Flags().Changed(name) {
 			return usagef("", "--%s needs --dry-run", name)
 		}
+	}
+	if arg == "-" && o.target.keyFile == "-" {
+		return usagef("give the key by a variable (--api-key-env NAME) or in a file", "run - and --api-key-file - both read standard input")
 	}
 	file, paths, err := openInput(env, &o.files, arg, "")
 	if err != nil {

@@ -29,8 +29,8 @@ type standing struct {
 	Unknown    int            `json:"unknown"`                      // their call may have been billed
 	Counts     map[string]int `json:"counts"`                       // rows by state, as they are stored
 	Classes    map[string]int `json:"classes"`                      // dead letters by class
-	Listed     []string       `json:"unknown_operations,omitempty"` // those with an unknown outcome ever, the first 100
-	Unknowns   int            `json:"possibly_billed_twice"`
+	Listed     []string       `json:"unknown_operations,omitempty"` // operations that had a call of unknown outcome, the first 100
+	Unknowns   int            `json:"possibly_billed_twice"`        // calls of unknown outcome
 	InputTok   int64          `json:"input_tokens"`
 	Output     int64          `json:"output_tokens"`
 	Cached     int64          `json:"cached_tokens"`
@@ -51,7 +51,7 @@ func newStatus(env Env) *cobra.Command {
 whose outcome is unknown. It works while a run goes on: it then shows what the
 run published within the last second.`,
 		Example: "  llmbatch status prompts.jsonl\n  llmbatch status prompts.jsonl --json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one("INPUT", "the file that was run"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			st, err := readStanding(files.paths(args[0]).Checkpoint)
 			if err != nil {
@@ -65,7 +65,7 @@ run published within the last second.`,
 		},
 	}
 	fl := c.Flags()
-	files.flags(fl)
+	files.readFlags(fl)
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -130,9 +130,14 @@ func (st *standing) add(op *checkpoint.Operation) {
 	st.Output += op.Usage.Output
 	st.Cached += op.Usage.Cached
 	st.Reasoning += op.Usage.Reasoning
-	unknown := op.Status == checkpoint.InFlight
+	unknown := 0
+	if op.Status == checkpoint.InFlight {
+		unknown++
+	}
 	for _, a := range op.Attempts {
-		unknown = unknown || a.Class == "unknown"
+		if a.Class == "unknown" {
+			unknown++
+		}
 		if st.First.IsZero() || a.At.Before(st.First) {
 			st.First = a.At
 		}
@@ -140,10 +145,10 @@ func (st *standing) add(op *checkpoint.Operation) {
 	if op.Finished.After(st.Last) {
 		st.Last = op.Finished
 	}
-	if !unknown {
+	if unknown == 0 {
 		return
 	}
-	st.Unknowns++
+	st.Unknowns += unknown
 	if len(st.Listed) < maxUnknown {
 		st.Listed = append(st.Listed, op.ID)
 	}

@@ -121,7 +121,7 @@ func (o *targetOptions) base(env Env, p provider.Profile, dry bool) (u *url.URL,
 		if errors.Is(err, provider.ErrPlainHTTP) {
 			hint = "--allow-plain-http allows it: prompts and key are then readable on the way"
 		}
-		return nil, false, usagef(hint, "base URL: %s", err)
+		return nil, false, usagef(hint, "%s", err)
 	}
 	// A provider without a host of its own (azure) has the one that its
 	// variable names.
