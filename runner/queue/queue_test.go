@@ -40,6 +40,26 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
+// Take goes by the order alone, looks at no more than it is told, and leaves the rest in order.
+func TestTake(t *testing.T) {
+	var r queue.Ready[string]
+	push(&r, "a", "b", "c")
+	r.Push("h", queue.High, queue.Weight{})
+	is := func(want string) func(string) bool { return func(s string) bool { return s == want } }
+	for i, s := range []struct {
+		n    int
+		want string
+		ok   bool
+	}{{4, "x", false}, {2, "b", false}, {3, "b", true}, {1, "h", true}, {0, "a", false}} {
+		if got, ok := r.Take(s.n, is(s.want)); ok != s.ok || ok && got != s.want {
+			t.Errorf("step %d: got %q, %t; want %q, %t", i, got, ok, s.want, s.ok)
+		}
+	}
+	if got, want := popAll(&r, queue.Any()), []string{"a", "c"}; !slices.Equal(got, want) {
+		t.Errorf("got %v left, want %v", got, want)
+	}
+}
+
 // What does not fit is passed by the closest fit from below.
 func TestFit(t *testing.T) {
 	var r queue.Ready[int64]

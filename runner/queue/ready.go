@@ -86,6 +86,20 @@ func (r *Ready[T]) Pop(f Fit) (v T, ok bool) {
 	return v, false
 }
 
+// Take removes the first of the next n, in the order of service, that suits; ok is false if none does.
+func (r *Ready[T]) Take(n int, suits func(T) bool) (v T, ok bool) {
+	for _, p := range served {
+		l := &r.lines[p]
+		for i := l.head; i < len(l.view) && n > 0; i, n = i+1, n-1 {
+			if suits(l.view[i].v) {
+				r.n--
+				return l.take(i), true
+			}
+		}
+	}
+	return v, false
+}
+
 // Lightest is the lightest weight, in tokens, that a pick could choose now; ok is false if the queue
 // is empty. The dispatcher asks the limiter with it when nothing fits.
 func (r *Ready[T]) Lightest() (tokens int64, ok bool) {
