@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/llmbatch/llmbatch/runner/provider/chat"
 	"github.com/llmbatch/llmbatch/runner/provider/wire"
@@ -31,61 +32,90 @@ type streamBlock struct {
 // maxBlocks bounds what a hostile stream can make us hold.
 const maxBlocks = 1 << 16
 
+// event is one of the API's events, its values part of the stream's bytes.
+type event struct {
+	kind                         string
+	index                        int
+	message, block, delta, usage json.RawMessage
+	fault                        bool
+}
+
+func parseEvent(data json.RawMessage) (ev event) {
+	for name, v := range wire.Fields(data) {
+		switch name {
+		case "type":
+			ev.kind = string(bytes.Trim(v, `"`))
+		case "index":
+			ev.index, _ = strconv.Atoi(string(v))
+		case "message":
+			ev.message = v
+		case "content_block":
+			ev.block = v
+		case "delta":
+			ev.delta = v
+		case "usage":
+			ev.usage = v
+		case "error":
+			ev.fault = wire.Truthy(v)
+		}
+	}
+	return ev
+}
+
 // Add implements [wire.Assembler].
 func (s *messageStream) Add(data json.RawMessage) bool {
-	var ev struct {
-		Type    wire.Text                  `json:"type"`
-		Index   int                        `json:"index"`
-		Message map[string]json.RawMessage `json:"message"`
-		Block   map[string]json.RawMessage `json:"content_block"`
-		Delta   map[string]json.RawMessage `json:"delta"`
-		Usage   map[string]json.RawMessage `json:"usage"`
-		Error   json.RawMessage            `json:"error"`
-	}
-	_ = json.Unmarshal(data, &ev)
+	ev := parseEvent(data)
 	switch {
-	case ev.Type == "error" || wire.Truthy(ev.Error):
+	case ev.kind == "error" || ev.fault:
 		s.fault = bytes.Clone(data)
 		return true
-	case ev.Type == "message_start" && s.message == nil && ev.Message != nil:
-		s.message, s.usage = ev.Message, map[string]json.RawMessage{}
-		_ = json.Unmarshal(ev.Message["usage"], &s.usage)
+	case ev.kind == "message_start" && s.message == nil && ev.message != nil:
+		s.message = fields(ev.message)
+		s.usage = fields(s.message["usage"])
 	case s.message == nil: // ping
-	case ev.Type == "content_block_start":
-		if len(s.blocks) < maxBlocks && ev.Block != nil {
-			s.blocks = append(s.blocks, &streamBlock{index: ev.Index, fields: ev.Block, grown: map[string][]byte{}, lists: map[string][]json.RawMessage{}})
+	case ev.kind == "content_block_start":
+		if len(s.blocks) < maxBlocks && ev.block != nil {
+			s.blocks = append(s.blocks, &streamBlock{index: ev.index, fields: fields(ev.block), grown: map[string][]byte{}, lists: map[string][]json.RawMessage{}})
 		}
-	case ev.Type == "content_block_delta":
+	case ev.kind == "content_block_delta":
 		// The block that grows is nearly always the last one.
 		for _, b := range slices.Backward(s.blocks) {
-			if b.index == ev.Index {
-				b.grow(ev.Delta)
+			if b.index == ev.index {
+				b.grow(ev.delta)
 				break
 			}
 		}
-	case ev.Type == "message_delta":
-		for name, v := range ev.Delta {
-			s.message[name] = v
+	case ev.kind == "message_delta":
+		for name, v := range wire.Fields(ev.delta) {
+			s.message[name] = bytes.Clone(v)
 		}
-		for name, v := range ev.Usage { // cumulative; message_start had a placeholder
+		for name, v := range wire.Fields(ev.usage) { // cumulative; message_start had a placeholder
 			if string(v) != "null" {
-				s.usage[name] = v
+				s.usage[name] = bytes.Clone(v)
 			}
 		}
-	case ev.Type == "message_stop":
+	case ev.kind == "message_stop":
 		s.whole = true
 	}
 	return s.whole
 }
 
-// grow takes in a delta: its type names what it adds to.
-func (b *streamBlock) grow(delta map[string]json.RawMessage) {
-	if v := delta["citation"]; v != nil {
-		b.lists["citations"] = append(b.lists["citations"], v)
-		return
+// fields copies the members of an object.
+func fields(object json.RawMessage) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for name, v := range wire.Fields(object) {
+		out[name] = bytes.Clone(v)
 	}
-	for name, v := range delta {
-		if name != "type" && len(v) >= 2 && v[0] == '"' {
+	return out
+}
+
+// grow takes in a delta, whose members name what they add to.
+func (b *streamBlock) grow(delta json.RawMessage) {
+	for name, v := range wire.Fields(delta) {
+		switch {
+		case name == "citation":
+			b.lists["citations"] = append(b.lists["citations"], bytes.Clone(v))
+		case name != "type" && v[0] == '"':
 			b.grown[name] = append(b.grown[name], v[1:len(v)-1]...)
 		}
 	}

@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 
 	"github.com/llmbatch/llmbatch/runner/provider/chat"
 	"github.com/llmbatch/llmbatch/runner/provider/wire"
@@ -41,84 +42,114 @@ const (
 )
 
 // Add implements [wire.Assembler].
-func (s *contentStream) Add(data json.RawMessage) bool {
-	var chunk map[string]json.RawMessage
-	if json.Unmarshal(data, &chunk) != nil || wire.Truthy(chunk["error"]) {
-		s.fault = bytes.Clone(data)
-		return true
-	}
+func (s *contentStream) Add(chunk json.RawMessage) bool {
 	if s.top == nil {
 		s.top = map[string]json.RawMessage{}
 	}
-	_ = wire.Each(chunk["candidates"], func(raw json.RawMessage) bool {
-		s.candidate(raw)
-		return true
-	})
-	delete(chunk, "candidates")
-	for name, v := range chunk {
-		s.top[name] = v
+	counted := false
+	for name, v := range wire.Fields(chunk) {
+		switch name {
+		case "error":
+			if wire.Truthy(v) {
+				s.fault = bytes.Clone(chunk)
+				return true
+			}
+		case "candidates":
+			for raw := range wire.Elements(v) {
+				s.candidate(raw)
+			}
+			continue
+		case "promptFeedback":
+			for name, reason := range wire.Fields(v) {
+				s.blocked = s.blocked || name == "blockReason" && wire.Truthy(reason)
+			}
+		case "usageMetadata":
+			counted = true
+		}
+		replace(s.top, name, v)
 	}
-	var feedback struct {
-		Reason wire.Text `json:"blockReason"`
-	}
-	_ = json.Unmarshal(chunk["promptFeedback"], &feedback)
-	s.blocked = s.blocked || feedback.Reason != ""
-	_, counted := chunk["usageMetadata"]
-	return s.whole() && counted // without it, it may still come
+	return s.whole() && counted // without the usage, it may still come
 }
 
+// replace sets a field to a copy of v, if it is another value.
+func replace(to map[string]json.RawMessage, name string, v json.RawMessage) {
+	if !bytes.Equal(to[name], v) {
+		to[name] = bytes.Clone(v)
+	}
+}
+
+// candidate takes in a chunk of one candidate; one without an index is the first.
 func (s *contentStream) candidate(raw json.RawMessage) {
-	var head struct {
-		Index   int       `json:"index"`
-		Finish  wire.Text `json:"finishReason"`
-		Content struct {
-			Role  json.RawMessage `json:"role"`
-			Parts json.RawMessage `json:"parts"`
-		} `json:"content"`
-	}
-	_ = json.Unmarshal(raw, &head)
-	var c *streamCandidate
-	for _, have := range s.candidates {
-		if have.index == head.Index {
-			c = have
+	index := 0
+	for name, v := range wire.Fields(raw) {
+		if name == "index" {
+			index, _ = strconv.Atoi(string(v))
 		}
 	}
+	c := s.find(index)
 	if c == nil {
-		if len(s.candidates) >= maxCandidates {
-			return
+		return
+	}
+	for name, v := range wire.Fields(raw) {
+		if name == "content" {
+			c.add(v)
+			continue
 		}
-		c = &streamCandidate{index: head.Index, fields: map[string]json.RawMessage{}}
-		s.candidates = append(s.candidates, c)
+		replace(c.fields, name, v)
+		c.ended = c.ended || name == "finishReason" && wire.Truthy(v)
 	}
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields)
-	delete(fields, "content")
-	for name, v := range fields {
-		c.fields[name] = v
+}
+
+// find returns the candidate of an index, a new one if need be; nil if there
+// are too many.
+func (s *contentStream) find(index int) *streamCandidate {
+	for _, c := range s.candidates {
+		if c.index == index {
+			return c
+		}
 	}
-	if head.Content.Role != nil {
-		c.role = head.Content.Role
+	if len(s.candidates) >= maxCandidates {
+		return nil
 	}
-	c.ended = c.ended || head.Finish != ""
-	_ = wire.Each(head.Content.Parts, func(raw json.RawMessage) bool {
-		c.part(raw)
-		return len(c.parts) < maxParts
-	})
+	c := &streamCandidate{index: index, fields: map[string]json.RawMessage{}}
+	s.candidates = append(s.candidates, c)
+	return c
+}
+
+// add takes in content.
+func (c *streamCandidate) add(content json.RawMessage) {
+	for name, v := range wire.Fields(content) {
+		switch name {
+		case "role":
+			c.role = bytes.Clone(v)
+		case "parts":
+			for raw := range wire.Elements(v) {
+				if len(c.parts) < maxParts {
+					c.part(raw)
+				}
+			}
+		}
+	}
 }
 
 // part joins a plain text to the one before it.
 func (c *streamCandidate) part(raw json.RawMessage) {
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields)
-	text := fields["text"]
-	thought := string(fields["thought"]) == "true"
-	delete(fields, "text")
-	delete(fields, "thought")
-	if len(text) < 2 || text[0] != '"' || len(fields) > 0 {
-		c.parts = append(c.parts, &streamPart{raw: raw})
+	var text json.RawMessage
+	thought, plain := false, true
+	for name, v := range wire.Fields(raw) {
+		switch {
+		case name == "text" && v[0] == '"':
+			text = v[1 : len(v)-1]
+		case name == "thought":
+			thought = string(v) == "true"
+		default:
+			plain = false
+		}
+	}
+	if text == nil || !plain {
+		c.parts = append(c.parts, &streamPart{raw: bytes.Clone(raw)})
 		return
 	}
-	text = text[1 : len(text)-1]
 	if n := len(c.parts); n > 0 && c.parts[n-1].raw == nil && c.parts[n-1].thought == thought {
 		c.parts[n-1].text = append(c.parts[n-1].text, text...)
 		return

@@ -16,9 +16,6 @@ import (
 	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
 
-// Options set up a [Client].
-type Options = provider.Options
-
 // Client is a [provider.Client] for one base URL and key.
 type Client struct {
 	*provider.Caller
@@ -28,7 +25,7 @@ type Client struct {
 var _ provider.Client = (*Client)(nil)
 
 // New makes a Client; see [provider.NewCaller] for what it refuses.
-func New(o Options) (*Client, error) {
+func New(o provider.Options) (*Client, error) {
 	c, err := provider.NewCaller(o)
 	if err != nil {
 		return nil, err

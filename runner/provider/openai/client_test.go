@@ -41,23 +41,23 @@ func TestHeaders(t *testing.T) {
 	profile := func(name string) provider.Profile { p, _ := provider.Lookup(name); return p }
 	for _, tt := range []struct {
 		name    string
-		o       Options
+		o       provider.Options
 		ok      bool
 		want    string // of the auth header
 		header  string
 		carries string
 	}{
-		{"bearer", Options{Profile: profile("openai"), Key: key}, true, "Bearer " + canary, "Authorization", ""},
-		{"bare", Options{Profile: profile("azure"), Key: key, BaseURL: "https://r"}, true, canary, "Api-Key", ""},
-		{"user's own", Options{Profile: profile("openai"), Key: key, Headers: http.Header{"X-Title": {"t"}}}, true, "t", "X-Title", ""},
-		{"user's authorization, no key", Options{Profile: profile("openai"), Headers: http.Header{"Authorization": {"Basic x"}}}, true, "Basic x", "Authorization", ""},
-		{"both", Options{Profile: profile("openai"), Key: key, Headers: http.Header{"authorization": {"x"}}}, false, "", "", ""},
-		{"ours", Options{Profile: profile("openai"), Key: key, Headers: http.Header{"idempotency-key": {"x"}}}, false, "", "", ""},
-		{"no key", Options{Profile: profile("openai")}, false, "", "", ""},
-		{"no key needed", Options{Profile: profile("vllm")}, true, "", "Authorization", ""},
-		{"no base URL", Options{Profile: profile("openai-compatible")}, false, "", "", ""},
-		{"plain HTTP", Options{Profile: profile("openai-compatible"), BaseURL: "http://10.0.0.1"}, false, "", "", ""},
-		{"plain HTTP allowed", Options{Profile: profile("openai-compatible"), BaseURL: "http://10.0.0.1", AllowPlain: true}, true, "", "Authorization", ""},
+		{"bearer", provider.Options{Profile: profile("openai"), Key: key}, true, "Bearer " + canary, "Authorization", ""},
+		{"bare", provider.Options{Profile: profile("azure"), Key: key, BaseURL: "https://r"}, true, canary, "Api-Key", ""},
+		{"user's own", provider.Options{Profile: profile("openai"), Key: key, Headers: http.Header{"X-Title": {"t"}}}, true, "t", "X-Title", ""},
+		{"user's authorization, no key", provider.Options{Profile: profile("openai"), Headers: http.Header{"Authorization": {"Basic x"}}}, true, "Basic x", "Authorization", ""},
+		{"both", provider.Options{Profile: profile("openai"), Key: key, Headers: http.Header{"authorization": {"x"}}}, false, "", "", ""},
+		{"ours", provider.Options{Profile: profile("openai"), Key: key, Headers: http.Header{"idempotency-key": {"x"}}}, false, "", "", ""},
+		{"no key", provider.Options{Profile: profile("openai")}, false, "", "", ""},
+		{"no key needed", provider.Options{Profile: profile("vllm")}, true, "", "Authorization", ""},
+		{"no base URL", provider.Options{Profile: profile("openai-compatible")}, false, "", "", ""},
+		{"plain HTTP", provider.Options{Profile: profile("openai-compatible"), BaseURL: "http://10.0.0.1"}, false, "", "", ""},
+		{"plain HTTP allowed", provider.Options{Profile: profile("openai-compatible"), BaseURL: "http://10.0.0.1", AllowPlain: true}, true, "", "Authorization", ""},
 	} {
 		c, err := New(tt.o)
 		if (err == nil) != tt.ok {

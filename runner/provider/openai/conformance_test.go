@@ -49,7 +49,7 @@ func dial(t testing.TB, profile, base string, o provider.TransportOptions) *Clie
 	}
 	tr := provider.NewTransport(o)
 	t.Cleanup(tr.Close)
-	c, err := New(Options{Profile: p, BaseURL: base, Key: key, Transport: tr})
+	c, err := New(provider.Options{Profile: p, BaseURL: base, Key: key, Transport: tr})
 	if err != nil {
 		t.Fatal(err)
 	}
