@@ -141,7 +141,9 @@ func (d *desk) config(edit ...func(*Config)) *Config {
 // try is a run that may fail.
 func (d *desk) try(edit ...func(*Config)) (*Summary, error) {
 	d.Helper()
+	d.mu.Lock()
 	d.notices = nil
+	d.mu.Unlock()
 	return Run(context.Background(), d.config(edit...))
 }
 
