@@ -170,7 +170,10 @@ func duration(seconds float64) time.Duration {
 
 func span(seconds float64) string {
 	d := duration(seconds)
-	if d > 10*time.Second {
+	switch {
+	case d > time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d > 10*time.Second:
 		return d.Round(time.Second).String()
 	}
 	return d.Round(time.Millisecond).String()
