@@ -6,7 +6,7 @@ PACKAGES = ./... ./testdata/figures
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 
-.PHONY: help build test race lint script fuzz soak crash figures bench demo
+.PHONY: help build test race lint script thirdparty fuzz soak crash figures bench demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ lint: ## formatting, vet, staticcheck, and golangci-lint where it is installed
 
 script: ## the command-line scripts, afresh
 	go test -count=1 -run '^TestScript$$' .
+
+thirdparty: ## the clients against a server not written here; needs npm
+	.ci/thirdparty
 
 fuzz: ## each fuzz target for FUZZTIME
 	.ci/fuzz $(FUZZTIME)

@@ -194,6 +194,8 @@ func finish(reason, message string) (string, verdict) {
 		return provider.FinishStop, verdict{}
 	case "MAX_TOKENS":
 		return provider.FinishLength, verdict{}
+	case "FUNCTION_CALL": // servers that copy the API; Google's own says STOP
+		return provider.FinishToolCalls, verdict{}
 	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR", "JAILBREAK":
 		return provider.FinishContentFilter, verdict{}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,16 +19,21 @@ import (
 // clients makes one client a wire format, all calling the mock.
 func clients(t *testing.T, s *fake.Server) map[string]provider.Client {
 	t.Helper()
+	return clientsAt(t, "http://127.0.0.1", &fake.Transport{Server: s})
+}
+
+// clientsAt makes one client a wire format; without rt they call over the network.
+func clientsAt(t *testing.T, base string, rt http.RoundTripper) map[string]provider.Client {
+	t.Helper()
 	key, err := provider.NewSecret("CANARY-key-12345")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := func(name, path string) provider.Options {
 		p, _ := provider.Lookup(name)
-		return provider.Options{
-			Profile: p, BaseURL: "http://127.0.0.1" + path, Key: key,
-			Transport: provider.NewTransport(provider.TransportOptions{RoundTripper: &fake.Transport{Server: s}}),
-		}
+		tr := provider.NewTransport(provider.TransportOptions{RoundTripper: rt})
+		t.Cleanup(tr.Close)
+		return provider.Options{Profile: p, BaseURL: base + path, Key: key, Transport: tr}
 	}
 	oc, err1 := openai.New(o("openai", "/v1"))
 	ac, err2 := anthropic.New(o("anthropic", ""))
