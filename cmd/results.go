@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bufio"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 	if err != nil {
 		return err
 	}
-	stale, err := dropStale(index, paths, places)
+	stale, err := dropStale(file, index, paths, places)
 	if err != nil {
 		return err
 	}
@@ -135,9 +136,9 @@ func findPlaces(index *input.Index, paths runner.Paths) (places []place, removed
 }
 
 // dropStale leaves out the results of lines that were edited and have not been
-// answered again. Where only the spelling of a line changed, a run has found
-// its request the same, and its row still points to the result.
-func dropStale(index *input.Index, paths runner.Paths, places []place) (dropped int, err error) {
+// answered again. Where only the spelling of a line changed, a run of just this
+// input has found its request the same, and its row still points to the result.
+func dropStale(file *input.File, index *input.Index, paths runner.Paths, places []place) (dropped int, err error) {
 	suspects := 0
 	for _, p := range places {
 		if p.stale {
@@ -147,21 +148,8 @@ func dropStale(index *input.Index, paths runner.Paths, places []place) (dropped 
 	if suspects == 0 {
 		return 0, nil
 	}
-	current := map[int]bool{}
-	store, err := checkpoint.OpenReadOnly(paths.Checkpoint)
-	switch {
-	case err == nil:
-		defer store.Close()
-		err = store.All(func(op *checkpoint.Operation) error {
-			i, ok := index.Find(op.ID)
-			current[i] = current[i] || ok && places[i].stale && op.Offset == places[i].span.Offset &&
-				(op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter)
-			return nil
-		})
-		if err != nil {
-			return 0, fmt.Errorf("checkpoint %s: %w", paths.Checkpoint, err)
-		}
-	case !errors.Is(err, checkpoint.ErrLocked) && !errors.Is(err, fs.ErrNotExist):
+	current, err := confirmed(file, index, paths.Checkpoint, places)
+	if err != nil {
 		return 0, fmt.Errorf("checkpoint %s: %w", paths.Checkpoint, err)
 	}
 	for i := range places {
@@ -171,6 +159,32 @@ func dropStale(index *input.Index, paths runner.Paths, places []place) (dropped 
 		}
 	}
 	return dropped, nil
+}
+
+// confirmed finds the stale places that the checkpoint says are results of
+// just this input; none if it speaks of another, or a run holds it.
+func confirmed(file *input.File, index *input.Index, path string, places []place) (map[int]bool, error) {
+	store, err := checkpoint.OpenReadOnly(path)
+	if errors.Is(err, checkpoint.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	meta, err := store.Meta()
+	if sha := file.SHA(); err != nil || meta.InputSHA != hex.EncodeToString(sha[:]) {
+		return nil, err
+	}
+	current := map[int]bool{}
+	err = store.All(func(op *checkpoint.Operation) error {
+		i, ok := index.Find(op.ID)
+		if ok && places[i].stale && op.Offset == places[i].span.Offset && (op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter) {
+			current[i] = true
+		}
+		return nil
+	})
+	return current, err
 }
 
 // print writes the lines in the order of the input.

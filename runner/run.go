@@ -48,9 +48,6 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 		err = r.book.compact(r.Config)
 	}
 	s := r.summary()
-	if err == nil {
-		err = r.remember()
-	}
 	return s, errors.Join(err, checkpoint.RemoveSnapshot(r.Paths.Checkpoint), r.book.close())
 }
 
@@ -86,8 +83,11 @@ func (r *run) open(ctx context.Context) (err error) {
 			"the results in %s belong to another input: none of their requests is in this one", r.Paths.Output)
 	}
 	if err == nil {
-		r.book.meta.Settings, r.book.meta.Operations = settings, int64(r.index.Len())
-		err = r.book.store.SetMeta(r.book.meta)
+		// Every row has been compared with this input by now.
+		m := r.book.meta
+		m.InputName, m.InputSHA = filepath.Base(r.Paths.Input), inputSHA(r.Config)
+		m.Settings, m.Operations = settings, int64(r.index.Len())
+		r.book.meta, err = m, r.book.store.SetMeta(m)
 	}
 	if err == nil {
 		r.sched = newScheduler(r.Config, r.plan, r.started)
@@ -111,11 +111,4 @@ func (r *run) tellPlan() {
 	say(p.putBack, "dead letter", "put back")
 	say(p.removed, "operation", "of earlier runs no longer in the input: left out by results")
 	say(p.unknowns, "call", "of earlier runs with an unknown outcome, possibly billed")
-}
-
-// remember stores which input the checkpoint now speaks of.
-func (r *run) remember() error {
-	m := r.book.meta
-	m.InputName, m.InputSHA = filepath.Base(r.Paths.Input), inputSHA(r.Config)
-	return r.book.store.SetMeta(m)
 }
