@@ -95,9 +95,6 @@ func (e *Events) Next() (Event, error) {
 		switch string(name) {
 		case "event":
 			ev.Name = string(value)
-		case "id", "retry":
-		default:
-			e.alien = e.alien || !e.known
 		case "data":
 			if some {
 				e.data = append(e.data, '\n')
@@ -107,6 +104,9 @@ func (e *Events) Next() (Event, error) {
 			}
 			e.data = append(e.data, value...)
 			some = true
+		case "id", "retry":
+		default:
+			e.alien = e.alien || !e.known
 		}
 		e.known = true
 	}
