@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -181,10 +182,10 @@ func span(seconds float64) string {
 
 // rate writes a figure a minute, with decimals where it is small.
 func rate(perMinute float64) string {
-	if perMinute < 100 {
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", perMinute), ".0")
+	if perMinute >= 100 {
+		return grouped(int64(perMinute + .5))
 	}
-	return grouped(int64(perMinute + .5))
+	return strconv.FormatFloat(perMinute, 'g', 3, 64)
 }
 
 func lines(list []int, all int64) string {

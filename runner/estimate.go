@@ -26,7 +26,7 @@ type Forecast struct {
 	ToDo           int64   `json:"to_do"`
 	Invalid        int64   `json:"invalid"`
 	Duplicates     int64   `json:"duplicates"`      // of ToDo; no calls of their own with --dedupe
-	PromptTokens   int64   `json:"prompt_tokens"`   // of what is to do, as all below
+	PromptTokens   int64   `json:"prompt_tokens"`   // of what is to do and fits, as all below
 	ReservedTokens int64   `json:"reserved_tokens"` // what the limits are charged
 	ReservedOutput int64   `json:"reserved_output_tokens"`
 	NeverFit       int64   `json:"never_fit"` // rows larger than a whole limit

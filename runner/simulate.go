@@ -189,15 +189,22 @@ func demand(lim *limit.Limits, sum limit.Cost, latency time.Duration) (all []Sha
 	return all
 }
 
+// shared says that operations may go to another target than the first of
+// their route.
+func (v *variant) shared() bool {
+	return v.elsewhere < 0 && slices.ContainsFunc(v.routes, func(r *Route) bool { return len(r.Lanes) > 1 })
+}
+
 // sustained is how long the batch takes at the steady rate of what binds, in
-// seconds.
+// seconds: without an end that leaves the limits unused, as far as it is known
+// who takes what.
 func (v *variant) sustained() float64 {
 	longest := 0.0
 	for _, s := range v.demand() {
 		longest = max(longest, s.Use)
 	}
-	if longest == 0 && len(v.ops) > 0 {
-		return v.took.Seconds()
+	if took := v.took.Seconds(); longest == 0 || v.shared() && took < longest {
+		return took
 	}
 	return longest
 }
@@ -236,7 +243,7 @@ func (v *variant) lower() time.Duration {
 	if len(v.ops) > 0 {
 		low = v.assume.Latency
 	}
-	if v.elsewhere < 0 && slices.ContainsFunc(v.routes, func(r *Route) bool { return len(r.Lanes) > 1 }) {
+	if v.shared() {
 		return low
 	}
 	for i, sum := range v.total() {
