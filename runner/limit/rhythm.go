@@ -7,6 +7,8 @@ const (
 	steadily = int64(time.Minute)
 	// quickly is the same for a pace that no one stated.
 	quickly   = int64(15 * time.Second)
+	// coldCalls admitted in the last minute are too few to take a pace from.
+	coldCalls = 10
 	firstStep = 0.05
 	lastStep  = 0.5
 	// slowStep a minute is half as much again in 15 minutes, the growth that slow_down asks for.
@@ -67,6 +69,10 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 	case l.burstRefused(r, a, hint):
 		l.evenKnown()
 	case l.evenStated(a):
+	case !l.known() && l.lately(r) < coldCalls && l.strike == 0:
+		// Hardly anything has been admitted yet: the window was spent before this run, by others or
+		// by an earlier one. What was admitted says nothing about a pace; the pause alone has to do.
+		l.strike = max(l.now, 1)
 	case !l.known():
 		l.every = quickly
 		l.evenAt(dReq, l.lately(r))
