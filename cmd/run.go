@@ -41,6 +41,8 @@ type runOptions struct {
 	grace       time.Duration
 	json        bool
 	noProgress  bool
+	stream      bool
+	keepNative  bool
 }
 
 func newRun(env Env) *cobra.Command {
@@ -95,6 +97,8 @@ func (o *runOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.priceOut, "price-output", "", "`price` of a million output tokens")
 	fl.DurationVar(&o.deadline, "deadline", 0, "stop sending after this `time`; 0 = never")
 	fl.DurationVar(&o.grace, "grace", time.Minute, "`time` that calls in flight get at the first Ctrl-C")
+	fl.BoolVar(&o.stream, "stream", false, "stream each call inside (long answers outlive proxies that cut silent connections); the whole answer is stored")
+	fl.BoolVar(&o.keepNative, "keep-native", false, "store the provider's own answer beside a translated one (llmbatch.native)")
 	fl.BoolVar(&o.json, "json", false, "end with one JSON object on stdout")
 	fl.BoolVar(&o.noProgress, "no-progress", false, "no bar; plain lines on stderr")
 	o.dry.flags(fl)
@@ -192,7 +196,7 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	cfg = &runner.Config{
 		Settings: &input.Settings{}, Targets: make([]runner.Target, 1),
 		Input: file, Paths: paths, Counter: estimate.NewCounter(),
-		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Restart: o.restart, Deadline: o.deadline, Grace: o.grace,
+		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Restart: o.restart, Stream: o.stream, KeepNative: o.keepNative, Deadline: o.deadline, Grace: o.grace,
 	}
 	if o.retryFailed != "" {
 		cfg.RetryFailed = strings.Split(o.retryFailed, ",")

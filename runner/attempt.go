@@ -33,7 +33,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		return
 	}
 	resp, err := target.Client.Do(ctx, provider.Request{
-		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key,
+		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 	})
 	mine := &j.op.Attempts[n]
@@ -66,7 +66,20 @@ func (r *run) complete(j *job, resp *provider.Response) {
 	j.op.LatencyMS = resp.Done.Sub(resp.SentAt).Milliseconds()
 	line := r.line(j)
 	line.Response = &result.Response{StatusCode: resp.StatusCode, RequestID: resp.RequestID, Body: resp.Body}
+	if r.KeepNative {
+		line.LLM.Native = resp.Native
+	}
 	r.finish(j, checkpoint.Completed, line)
+}
+
+// streams says that an API can stream its answers.
+func streams(api string) bool {
+	switch api {
+	case "/chat/completions", "/responses", "/completions", "/messages":
+		return true
+	default:
+		return false
+	}
 }
 
 // settle stores what the dispatcher decided on a failed attempt.

@@ -23,6 +23,7 @@ type Config struct {
 	Routes  *Routes
 	Learned bool // reserve what outputs turn out to take, also under a cap
 	Counter *estimate.Counter
+	Stream  bool // stream each call inside and store the whole answer
 
 	// What failures lead to.
 	Policy retry.Policy
@@ -37,6 +38,7 @@ type Config struct {
 	MaxCost     money.Amount  // 0 = no bound
 	Deadline    time.Duration // stop sending after so long; 0 = never
 	Grace       time.Duration // for calls in flight at the first signal
+	KeepNative  bool          // store the provider's own body beside a translated one
 
 	// What it tells. Notice gets one line at a time; Progress is called from
 	// the dispatcher at most ten times a second and must not block.
