@@ -66,6 +66,7 @@ func TestScript(t *testing.T) {
 			"truncate": truncate,
 			"replace":  replace,
 			"mode":     mode,
+			"examples": examples,
 		},
 	})
 }

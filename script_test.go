@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -252,4 +253,45 @@ func mode(ts *testscript.TestScript, neg bool, args []string) {
 	if got := fmt.Sprintf("%o", info.Mode().Perm()); got != args[1] {
 		ts.Fatalf("%s: got mode %s, want %s", args[0], got, args[1])
 	}
+}
+
+// examples [COMMAND...] runs what the help of a command, and of those below it,
+// shows as examples, as a shell does. Without account and server, a run is a dry
+// one, and a mock takes any port.
+func examples(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg, "examples [command...]")
+	help, err := command(ts, append(append([]string{"llmbatch"}, args...), "--help")).Output()
+	ts.Check(err)
+	below := section(string(help), "Available Commands:")
+	for _, line := range below {
+		if name, _, _ := strings.Cut(line, " "); name != "completion" && name != "help" {
+			examples(ts, false, append(slices.Clone(args), name))
+		}
+	}
+	lines := section(string(help), "Examples:")
+	if len(lines) == 0 && len(below) == 0 {
+		ts.Fatalf("llmbatch %s --help shows no example", strings.Join(args, " "))
+	}
+	for i, line := range lines {
+		if strings.HasPrefix(line, "llmbatch mock") {
+			name := fmt.Sprintf("example%d", i)
+			start(ts, false, []string{name, "sh", "-c", "exec " + line + " --listen 127.0.0.1:0"})
+			waitfor(ts, false, []string{"grep", "mock provider at", name + ".err"})
+			continue
+		}
+		if strings.Contains(line, "llmbatch run") && !strings.Contains(line, "--provider mock") {
+			line += " --dry-run"
+		}
+		exits(ts, false, []string{"0", "sh", "-c", line})
+	}
+}
+
+// section is the lines of a part of a help text.
+func section(help, title string) (lines []string) {
+	_, text, _ := strings.Cut(help, "\n"+title+"\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
 }

@@ -65,7 +65,7 @@ func loadConfig(path string) (*route.Config, error) {
 	}
 	rc, err := route.Load(data, path)
 	if err != nil {
-		return nil, usagef("llmbatch config check "+path+" lists all of them", "%s", err)
+		return nil, usagef("mend the file; llmbatch config check "+path+" says when it is in order", "%s", err)
 	}
 	return rc, nil
 }
@@ -132,14 +132,15 @@ func (f *configured) apply(cfg *runner.Config) error {
 	return nil
 }
 
-// usable refuses a route none of whose targets can be called.
+// usable refuses a route whose first target cannot be called, nor one that takes
+// over then.
 func (f *configured) usable(r *runner.Route) error {
 	if f.dry {
 		return nil
 	}
 	var first error
-	for _, n := range r.Lanes {
-		if f.targets[n].Client != nil {
+	for i, n := range r.Lanes {
+		if f.targets[n].Client != nil && (first == nil || r.When[i].Has(route.PrimaryUnavailable)) {
 			return nil
 		}
 		if first == nil {
@@ -163,7 +164,7 @@ func (f *configured) add(t *route.Target) (int, error) {
 	if !f.dry {
 		var err error
 		if out.Client, out.BaseURL, err = f.client(t); err != nil {
-			f.reasons[n] = err
+			f.reasons[n], out.Fault = err, err
 		}
 	}
 	f.targets = append(f.targets, out)
