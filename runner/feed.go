@@ -152,8 +152,8 @@ func defect(p any) *deadLetter {
 }
 
 // tokens counts a request's, by the model's own tokenizer or its stated factor.
-func (r *run) tokens(rec *input.Record, f Factor) (estimate.Tokens, *deadLetter) {
-	t, err := r.Counter.Request(rec.API, rec.Model, rec.Body)
+func (c *Config) tokens(rec *input.Record, f Factor) (estimate.Tokens, *deadLetter) {
+	t, err := c.Counter.Request(rec.API, rec.Model, rec.Body)
 	if err != nil {
 		return t, &deadLetter{class: "invalid", code: "invalid", msg: fmt.Sprintf("its tokens cannot be counted: %v", err)}
 	}

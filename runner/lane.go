@@ -18,6 +18,7 @@ type Target struct {
 	Model      string          // replaces the line's; "" = the line's own
 	Group      string          // targets of one group share one limiter
 	Client     provider.Client // nil = it cannot be used
+	Fault      error           // why not
 	Limits     limit.Limits
 	Accounting limit.Accounting
 	Price      money.Price
@@ -41,8 +42,10 @@ type lane struct {
 	delayed queue.Delayed[*job]
 	outputs outputStats
 	ratios  ratios
-	paused  time.Time // until then the provider is taken to be down
-	down    *Stop     // why nothing is sent any more in this run
+	paused  time.Time     // until then the provider is taken to be down
+	down    *Stop         // why nothing is sent any more in this run
+	halted  provider.Kind // the class that down is for; KindNone = there is none
+	wire    int           // its calls granted and not yet answered
 }
 
 // enqueue puts a job where it may go at once.
@@ -52,16 +55,23 @@ func (l *lane) enqueue(j *job) {
 }
 
 // charge sets what the job takes from the limiter.
-func (l *lane) charge(j *job) {
-	j.reserved = int64(j.tokens.MaxOutput)
-	if learned := l.outputs.p99(); j.reserved == 0 || l.learned && learned < j.reserved {
-		j.reserved = learned
+func (l *lane) charge(j *job) { j.cost, j.reserved = l.costOf(j) }
+
+// costOf is what a job would take from the limiter, and the output in it.
+func (l *lane) costOf(j *job) (c limit.Cost, reserved int64) {
+	reserved = int64(j.tokens.MaxOutput)
+	if learned := l.outputs.p99(); reserved == 0 || l.learned && learned < reserved {
+		reserved = learned
 	}
 	if noOutput(j.rec.API) {
-		j.reserved = 0
+		reserved = 0
 	}
-	j.cost = l.cut(l.chargeOf(j, j.reserved))
+	return l.cut(l.chargeOf(j, reserved)), reserved
 }
+
+// full says that as many calls are on the wire as the user allows the lane. The
+// limiter's own ceiling is for all lanes of its group.
+func (l *lane) full() bool { return l.Limits.Concurrency > 0 && l.wire >= l.Limits.Concurrency }
 
 // cut makes a charge fit the limits that the user gave. Push has refused what
 // can never fit, so what is too large here is so by what was learned, and
@@ -133,6 +143,9 @@ func (l *lane) wake(now time.Time) time.Time {
 // says what it waits for. afford is asked before anything is reserved.
 func (l *lane) pick(now time.Time, afford func(*job) bool) (*job, limit.Wait) {
 	room := l.limiter.Room(now)
+	if l.full() {
+		return nil, limit.Wait{Until: now.Add(time.Hour), Reason: limit.AtCeiling}
+	}
 	fit := queue.Fit{Tokens: room.Tokens, Output: room.Output}
 	low, high := l.ready.Spread()
 	fit.Want, fit.Slack, fit.Balance = l.limiter.Balance(now, low, high)

@@ -216,7 +216,7 @@ func (p *plan) noteUnknown(id string) {
 // unchanged says whether a finished operation's request is still the one that
 // was answered. The bytes of the line decide when no setting changed, which
 // spares decoding it.
-func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsChanged bool) (bool, error) {
+func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsChanged bool) (same bool, err error) {
 	e := b.index.Entry(i)
 	if e.Invalid() {
 		return op.Class == ClassInvalid && op.Sum == e.Sum, nil
@@ -227,11 +227,14 @@ func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsCha
 	if !settingsChanged && op.Sum == e.Sum {
 		return true, nil
 	}
-	rec, err := c.Input.Record(b.index, i, c.Settings)
-	if err != nil {
+	j := &job{}
+	if j.rec, err = c.Input.Record(b.index, i, c.Settings); err != nil {
 		return false, err
 	}
-	return rec.Digest == op.Digest, nil
+	if err := c.setOut(j); err != nil {
+		return false, noRoute(j.rec.Line, err)
+	}
+	return j.rec.Digest == op.Digest, nil
 }
 
 // price is that of the target which serves a model; zero if none does now.

@@ -73,8 +73,9 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	// Asked to rerun, every finished request is compared, also after an
-	// earlier run was told to keep what it found.
-	changed := !r.book.fresh && (r.Changed == Rerun || len(settingsDiff(r.book.meta.Settings, settings)) > 0)
+	// earlier run was told to keep what it found; and so is what a rebuilt
+	// checkpoint holds, since nothing says which settings it was made under.
+	changed := r.book.fresh || r.Changed == Rerun || len(settingsDiff(r.book.meta.Settings, settings)) > 0
 	if err = r.book.reconcile(r.Config); err == nil {
 		r.plan, err = r.book.makePlan(r.Config, r.started, changed)
 	}
@@ -91,6 +92,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		r.sched = newScheduler(r.Config, r.plan, r.started)
+		r.sched.shutUnusable()
 	}
 	if err != nil {
 		return errors.Join(err, r.book.discard(r.Config))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/queue"
 	"github.com/llmbatch/llmbatch/runner/retry"
 	"github.com/llmbatch/llmbatch/runner/route"
@@ -19,6 +20,7 @@ type scheduler struct {
 	policy retry.Policy // of jobs without a route
 	steer  func(j *job, at int) error
 	rand   *rand.Rand
+	began  time.Time
 	money  purse
 	lanes  []*lane
 	limits []*limit.Limiter // of the lanes, each once
@@ -26,11 +28,10 @@ type scheduler struct {
 
 	wire    int // granted, not yet answered
 	storing int // answered or refused, not yet durable
-	waiting int // for the result of an identical request
 	// Rows of unknown outcome that are to be sent again.
 	unsettled int
-	stranded  int // left pending, since nothing can take them in this run
-	size      int // bytes of the bodies that wait
+	stays     *Stop // why some are left pending, since nothing takes them in this run
+	size      int   // bytes of the bodies that wait
 	wait      limit.Wait
 	stop      *Stop
 	count     counts
@@ -39,7 +40,7 @@ type scheduler struct {
 func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 	seed := uint64(now.UnixNano())
 	s := &scheduler{
-		policy: c.Policy, steer: c.steer, rand: rand.New(rand.NewPCG(seed, seed>>32)),
+		policy: c.Policy, began: now, steer: c.redirect, rand: rand.New(rand.NewPCG(seed, seed>>32)),
 		count: counts{Classes: map[string]*classCount{}, Fallbacks: map[fallback]int64{}}, unsettled: p.unsettled,
 	}
 	groups := map[string]*limit.Limiter{}
@@ -48,7 +49,9 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 		limiter := groups[t.Group]
 		if limiter == nil {
 			// Charges are corrected by the lanes, so the limiter takes what it is told.
-			limiter = limit.New(limit.Config{Limits: t.Limits, Accounting: t.Accounting, Refund: true, Rand: s.rand}, now)
+			limits := t.Limits
+			limits.Concurrency = c.concurrency(t.Group)
+			limiter = limit.New(limit.Config{Limits: limits, Accounting: t.Accounting, Refund: true, Rand: s.rand}, now)
 			groups[t.Group] = limiter
 			s.limits = append(s.limits, limiter)
 		}
@@ -64,6 +67,20 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 	}
 	s.money = purse{limit: c.MaxCost, spent: p.spent}
 	return s
+}
+
+// concurrency is how many calls a limit group may have on the wire, by what the
+// user allows its targets; 0 = the user has not said.
+func (c *Config) concurrency(group string) (n int) {
+	for _, t := range c.Targets {
+		if t.Group == group {
+			if t.Limits.Concurrency == 0 {
+				return 0
+			}
+			n += t.Limits.Concurrency
+		}
+	}
+	return n
 }
 
 // counts are the figures of this run alone.
@@ -100,9 +117,8 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	// An unknown outcome goes to the same provider first.
 	if j.op.Status == checkpoint.Unknown {
 		s.resume(j)
-	} else {
-		s.place(now, j)
 	}
+	settled := s.settle(now, j)
 	if name, n, never := s.never(j); never {
 		class := classTooLarge + name
 		return &deadLetter{class: class, code: class, msg: fmt.Sprintf(
@@ -111,11 +127,12 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled++
 	}
+	if !settled {
+		return nil
+	}
 	l := s.lane(j)
 	s.size += len(j.rec.Body)
 	switch {
-	case l.down != nil:
-		s.strand(j)
 	case j.op.NotBefore.After(now):
 		l.delayed.Push(j, j.op.NotBefore)
 	default:
@@ -169,7 +186,6 @@ func (s *scheduler) next(now time.Time) (*job, time.Time) {
 		}
 		wake = earliest(wake, until)
 	}
-	s.tooLong(now)
 	return nil, wake
 }
 
@@ -184,12 +200,8 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 	switch {
 	case now.Before(l.paused):
 		wait = limit.Wait{Until: l.paused, Reason: waitDown}
-		for s.spill(now, l) {
-		}
-	case len(s.lanes) > 1 && l.breaker.State(now) == route.Open:
+	case s.guarded() && l.breaker.State(now) == route.Open:
 		wait = limit.Wait{Until: l.breaker.Until(), Reason: waitOpen}
-		for s.spill(now, l) {
-		}
 	case l.ready.Len() == 0:
 		if !wake.IsZero() && s.wire == 0 {
 			wait = limit.Wait{Until: wake, Reason: waitRetry}
@@ -199,16 +211,16 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 		if j, wait = l.pick(now, s.affords); j != nil {
 			return j, time.Time{}
 		}
-		switch wait.Reason {
-		case limit.AtCeiling, limit.AtSpread:
-		case waitCost:
-			if s.wire == 0 {
-				s.stop = s.money.stop()
-			}
-		default:
-			for s.spill(now, l) {
-			}
+		if wait.Reason == waitCost && s.wire == 0 {
+			s.stop = s.money.stop()
 		}
+	}
+	if s.guarded() && l.ready.Len() > 0 && wait.Reason != limit.AtCeiling && wait.Reason != waitCost {
+		j, at := s.spill(now, l)
+		if j != nil {
+			return j, time.Time{}
+		}
+		wake = earliest(wake, at)
 	}
 	if wait.Far(now) {
 		wait.Until = time.Time{}
@@ -216,37 +228,51 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 	if wait.Reason != limit.Granted && (s.wait.Reason == limit.Granted || earliest(s.wait.Until, wait.Until) == wait.Until) {
 		s.wait = wait
 	}
+	if s.tooFar(now, l, wait) {
+		return nil, now
+	}
 	return nil, earliest(wake, wait.Until)
 }
 
+// guarded says that there is more than one target, so that circuits break and
+// jobs may go elsewhere.
+func (s *scheduler) guarded() bool { return len(s.lanes) > 1 }
+
 func (s *scheduler) affords(j *job) bool { return s.money.affords(s.lane(j).Price, j) }
 
-// tooLong ends a run that has nothing to do but to wait for longer than the
-// user allows: for a day's limit, as a rule.
-func (s *scheduler) tooLong(now time.Time) {
-	most := s.policy.OrDefaults().MaxWait
-	most += most / 8 // a hint within the bound is waited for with its jitter
-	if s.stop != nil || s.wire+s.storing > 0 || s.wait.Until.Sub(now) <= most {
-		return
+// tooFar shuts a lane that has nothing to do but to wait for longer than the
+// user allows: for a day's limit, as a rule. It tells whether it did.
+func (s *scheduler) tooFar(now time.Time, l *lane, wait limit.Wait) bool {
+	allowed := s.policy.OrDefaults().MaxWait
+	most := allowed + allowed/8 // a hint within the bound is waited for with its jitter
+	if s.stop != nil || wait.Reason == waitCost || l.limiter.Concurrency().Wire() > 0 || s.storing > 0 || wait.Until.Sub(now) <= most {
+		return false
 	}
-	s.stop = &Stop{
-		Kind: StopBound, Until: s.wait.Until,
-		Reason: fmt.Sprintf("the next call would have to wait longer than --max-wait %s (%s)", s.policy.OrDefaults().MaxWait, s.wait.Reason),
+	kind := provider.KindRateLimited
+	if wait.Until.Sub(now) > time.Hour {
+		kind = provider.KindDailyLimit
+	}
+	s.shut(now, l, &Stop{
+		Kind: StopBound, Until: wait.Until,
+		Reason: fmt.Sprintf("the next call would have to wait longer than --max-wait %s (%s)", allowed, wait.Reason),
 		Hint:   "run the same command again then, or allow the wait with --max-wait",
-	}
+	}, kind)
+	return true
 }
 
 func (s *scheduler) grant(now time.Time, j *job) {
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled--
 	}
-	if len(s.lanes) > 1 {
-		s.lane(j).breaker.Allow(now)
+	l := s.lane(j)
+	if s.guarded() {
+		l.breaker.Allow(now)
 	}
 	j.granted, j.onWire = now, true
 	s.wire++
+	l.wire++
 	s.size -= len(j.rec.Body)
-	s.money.reserve(s.lane(j).Price, j)
+	s.money.reserve(l.Price, j)
 	s.count.Calls++
 	s.count.TokensReserved += j.cost.Tokens + j.cost.Output
 	if j.tokens.MaxOutput == 0 && !noOutput(j.rec.API) {
@@ -261,6 +287,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 func (s *scheduler) left(j *job) {
 	j.onWire = false
 	s.wire--
+	s.lane(j).wire--
 	s.storing++
 }
 
@@ -307,7 +334,9 @@ func (s *scheduler) idle() bool {
 	if s.stop != nil {
 		return true
 	}
-	left := s.waiting
+	// Those that wait for the answer to an identical request wait for one that
+	// is in a queue, on the wire or left pending.
+	left := 0
 	for _, l := range s.lanes {
 		left += l.ready.Len() + l.delayed.Len()
 	}

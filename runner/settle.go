@@ -16,7 +16,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	s.left(j)
 	l := s.lane(j)
 	l.health.Observe(now, nil)
-	if len(s.lanes) > 1 {
+	if s.guarded() {
 		l.breaker.Observe(now, j.granted, provider.KindNone)
 	}
 	used, known := l.usedBy(j, resp.Usage)
@@ -69,17 +69,15 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 	l := s.lane(j)
 	l.health.Observe(now, err)
-	if len(s.lanes) > 1 {
+	if s.guarded() {
 		l.breaker.Observe(now, j.granted, err.Kind)
 	}
-	policy := s.policy
-	if j.way.Route != nil {
-		policy = j.way.Policy
-		policy.HoldUnknown = s.policy.HoldUnknown
-	}
-	d := policy.Decide(now, s.rand.Float64, &j.state, &l.health, err, j.rec.Never)
-	// After a refusal the limiter pauses by itself, with a single call first.
-	if out := outcomes[err.Kind]; (out == limit.OK || out == limit.Overloaded) && d.Pause.After(l.paused) {
+	d := s.policyOf(j).Decide(now, s.rand.Float64, &j.state, &l.health, err, j.rec.Never)
+	// After a refusal the limiter pauses by itself, with a single call first, and
+	// a breaker goes by its own probes.
+	out := outcomes[err.Kind]
+	broken := s.guarded() && retry.RouteWide(err.Kind) && !err.HasRetryAfter
+	if (out == limit.OK || out == limit.Overloaded) && !broken && d.Pause.After(l.paused) {
 		l.paused = d.Pause
 	}
 	v := verdict{notBefore: d.NotBefore, status: checkpoint.Delayed}
@@ -101,10 +99,23 @@ func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 		v.notBefore = time.Time{}
 		s.halt(now, l, d)
 	}
-	if j.way.choice() && s.stop == nil {
+	if j.way.choice() {
 		s.fallBack(now, j, err, d, &v)
 	}
+	if l.down != nil && !v.again && v.status == checkpoint.Delayed {
+		s.leave(l.down)
+	}
 	return v
+}
+
+// policyOf is the retry policy of a job's route.
+func (s *scheduler) policyOf(j *job) retry.Policy {
+	if j.way.Route == nil {
+		return s.policy
+	}
+	p := j.way.Policy
+	p.HoldUnknown, p.MaxWait, p.MaxOutage = s.policy.HoldUnknown, s.policy.MaxWait, s.policy.MaxOutage
+	return p
 }
 
 // fallBack looks whether another target of the job's route takes it after a
@@ -117,33 +128,32 @@ func (s *scheduler) fallBack(now time.Time, j *job, err *provider.Error, d retry
 	j.way.met |= route.Conditions(err, spent)
 	if spent {
 		j.way.tried = j.way.tried.With(j.way.at)
-	}
-	if err.Unknown() && !spent {
+	} else if err.Unknown() || s.doubtful(now, j) {
 		return // the same provider first, with the same key
 	}
-	if moved, ok := s.place(now, j); moved && ok {
-		*v = verdict{status: checkpoint.Delayed, again: true}
+	at, reason, ok := s.choose(now, j, asItIs)
+	if !ok && (spent || s.lane(j).down != nil) {
+		at, reason, ok = s.choose(now, j, waitedOn)
 	}
-}
-
-// halt ends sending on a lane. With the last of them the run ends.
-func (s *scheduler) halt(now time.Time, l *lane, d retry.Decision) {
-	if l.down != nil || d.Action == retry.Leave {
+	if !ok || at == j.way.at || !s.move(j, at, reason) {
 		return
 	}
-	l.down = &Stop{Kind: StopProvider, Class: d.Kind.String(), Reason: d.Reason, Hint: retry.Advice(d.Kind)}
+	if spent {
+		j.state = retry.State{}
+	}
+	*v = verdict{status: checkpoint.Delayed, again: true}
+}
+
+// halt ends sending on a lane as the policy says.
+func (s *scheduler) halt(now time.Time, l *lane, d retry.Decision) {
+	if d.Action == retry.Leave {
+		return
+	}
+	stop := &Stop{Kind: StopProvider, Class: d.Kind.String(), Reason: d.Reason, Hint: retry.Advice(d.Kind)}
 	if d.Action == retry.Park {
-		l.down.Kind, l.down.Until = StopBound, d.NotBefore
+		stop.Kind, stop.Until = StopBound, d.NotBefore
 	}
-	s.clear(now, l)
-	for _, other := range s.lanes {
-		if other.down == nil {
-			return
-		}
-	}
-	if s.stop == nil {
-		s.stop = l.down
-	}
+	s.shut(now, l, stop, d.Kind)
 }
 
 // stored counts what became durable and takes back what is to be sent again.
@@ -154,11 +164,12 @@ func (s *scheduler) stored(j *job, v verdict) {
 		if v.status == checkpoint.Unknown {
 			s.unsettled++
 		}
-		s.size += len(j.rec.Body)
 		if l := s.lane(j); l.down == nil {
+			s.size += len(j.rec.Body)
 			l.delayed.Push(j, v.notBefore)
-		} else {
-			s.strand(j)
+		} else if s.settle(v.notBefore, j) {
+			s.size += len(j.rec.Body)
+			s.lane(j).enqueue(j)
 		}
 	case v.status == checkpoint.Completed:
 		s.count.Completed++

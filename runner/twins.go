@@ -42,7 +42,6 @@ func (t *twins) wait(d *dispatcher, j *job) bool {
 	}
 	if first.seq == 0 {
 		first.waiting = append(first.waiting, j)
-		d.sched.waiting++
 		return true
 	}
 	t.copy(d, j, first.seq)
@@ -65,7 +64,6 @@ func (t *twins) finished(d *dispatcher, j *job, v verdict) {
 	first := t.of[j.op.Digest]
 	waiting := first.waiting
 	first.waiting = nil
-	d.sched.waiting -= len(waiting)
 	if isFinal(v.status) {
 		first.seq = j.op.Seq
 		for _, w := range waiting {
