@@ -126,8 +126,8 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 	} else {
 		row("prompt tokens", "0")
 	}
-	row("reserved output", "%s tokens", grouped(f.ReservedOutput))
-	row("charged", "%s tokens (accounting: %s)", grouped(f.ReservedTokens), f.Accounting)
+	row("reserved output", "%s", count(f.ReservedOutput, "token"))
+	row("charged", "%s (accounting: %s)", count(f.ReservedTokens, "token"), f.Accounting)
 	if f.NeverFit > 0 {
 		row("never fit", "%s larger than a whole limit: %s", count(f.NeverFit, "row"), lines(f.NeverFitLines, f.NeverFit))
 	}

@@ -60,7 +60,7 @@ func (b *book) seqOf(id string) uint64 {
 
 func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final checkpoint.Status, known []span) error {
 	if rep := w.Repaired(); rep.Cut > 0 {
-		c.Notice(fmt.Sprintf("%s: cut a torn line of %d bytes at its end", path, rep.Cut))
+		c.Notice(fmt.Sprintf("%s: cut a torn line of %s at its end", path, Count(rep.Cut, "byte")))
 	}
 	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	whole, end := prefix(known)
@@ -72,7 +72,7 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 	}
 	if w.Size() == 0 && final == checkpoint.Completed && len(known) > 0 {
 		return usage("put the file back, or start over with --restart (which pays for every call again); a run beside the earlier one needs its own --checkpoint",
-			"output %s is gone or empty, but the checkpoint knows %d finished operations", path, len(known))
+			"output %s is gone or empty, but the checkpoint knows %s", path, Count(int64(len(known)), "finished operation"))
 	}
 	// What the rows cover from the file's start without a gap is theirs, as the
 	// last line of it shows.
@@ -232,15 +232,15 @@ func (f *fileFix) finish() error {
 }
 
 func (f *fileFix) tell(c *Config, path string) {
-	say := func(n int, format string, args ...any) {
+	say := func(n int, before, after string) {
 		if n > 0 {
-			c.Notice(path + ": " + fmt.Sprintf(format, args...))
+			c.Notice(path + ": " + before + Count(int64(n), "line") + after)
 		}
 	}
-	say(f.adopted, "adopted %d lines that the checkpoint did not know; they are not paid for again", f.adopted)
-	say(f.moved, "found %d lines at another place", f.moved)
-	say(f.garbage, "%d lines are no result lines (the first is line %d)", f.garbage, f.firstGarbage)
-	say(f.lost, "%d lines that the checkpoint knows are missing; their operations run again", f.lost)
+	say(f.adopted, "adopted ", " not known to the checkpoint; nothing of it is paid for again")
+	say(f.moved, "found ", " at another place")
+	say(f.garbage, "", fmt.Sprintf(" without a result (the first is line %d)", f.firstGarbage))
+	say(f.lost, "missing ", " of the checkpoint's; what was in it is sent again")
 }
 
 // fromLine fills a row with what its line says.

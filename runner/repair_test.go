@@ -59,8 +59,8 @@ func TestFilesDamagedBetweenRuns(t *testing.T) {
 			text := d.text(d.paths.Output)
 			at := strings.IndexByte(text, '\n') + 1
 			d.put(d.paths.Output, text[:at]+"what is this\n"+text[at:])
-		}, 0, "1 lines are no result lines (the first is line 2)"},
-		{"a line in the middle lost", func(d *desk) { dropLine(d, d.paths.Output, "p4") }, 1, "1 lines that the checkpoint knows are missing"},
+		}, 0, "1 line without a result (the first is line 2)"},
+		{"a line in the middle lost", func(d *desk) { dropLine(d, d.paths.Output, "p4") }, 1, "missing 1 line of the checkpoint's"},
 		{"lines turned round", func(d *desk) {
 			text := d.text(d.paths.Output)
 			at := strings.IndexByte(text, '\n') + 1

@@ -221,7 +221,7 @@ func (p Policy) counted(now time.Time, rnd func() float64, s *State, e *provider
 	backoff := time.Duration(rnd() * float64(p.ceiling(s.Attempts-1)))
 	if s.Attempts >= p.MaxAttempts || s.Backoff+backoff > p.MaxTotal {
 		d.Action = DeadLetter
-		d.Reason = fmt.Sprintf("given up after %d attempts: %s", s.Attempts, e.Error())
+		d.Reason = fmt.Sprintf("given up after attempt %d: %s", s.Attempts, e.Error())
 		if e.Unknown() {
 			d.Kind = provider.KindOutcomeUnknown
 		}
