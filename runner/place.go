@@ -29,7 +29,7 @@ func (l *lane) state(now time.Time, j *job, v view) route.State {
 	_, _, s.Waits = l.limiter.Never(l.chargeOf(j, int64(j.tokens.MaxOutput)))
 	if v == asItIs {
 		s.Open = now.Before(l.paused) || l.breaker.State(now) == route.Open
-		s.Waits = s.Waits || l.waits(now, c)
+		s.Waits = s.Waits || l.waits(now, c) || l.crowded(now)
 	}
 	return s
 }
@@ -46,6 +46,29 @@ func (l *lane) waits(now time.Time, c limit.Cost) bool {
 	default:
 		return true
 	}
+}
+
+// crowded says that more is queued than the limits still admit in their
+// windows: some of it would have to wait for the next.
+func (l *lane) crowded(now time.Time) bool {
+	n := int64(l.ready.Len())
+	if n == 0 {
+		return false
+	}
+	lightest, _ := l.ready.Lightest()
+	for _, u := range l.limiter.State(now).Uses {
+		need := n
+		switch u.Name {
+		case "tpm", "itpm", "tpd":
+			need *= lightest
+		case "otpm":
+			need = 0
+		}
+		if u.Limit > 0 && need > u.Limit-u.Used {
+			return true
+		}
+	}
+	return false
 }
 
 // shortSpread is what a call waits for its turn without going elsewhere.

@@ -215,7 +215,7 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 			s.stop = s.money.stop()
 		}
 	}
-	if s.guarded() && l.ready.Len() > 0 && wait.Reason != limit.AtCeiling && wait.Reason != waitCost {
+	if s.guarded() && l.ready.Len() > 0 && wait.Reason != waitCost {
 		j, at := s.spill(now, l)
 		if j != nil {
 			return j, time.Time{}
