@@ -136,9 +136,11 @@ func (b *bench) gigabyte(ctx context.Context) error {
 		return errors.New(p.tail())
 	}
 	name := fmt.Sprintf("dry run of %d lines, %d MB", n, size/1e6)
+	// The limit of the time is that of a machine with two processors and nothing
+	// else to do; on a busy one only the processor time tells.
 	usage := p.cmd.ProcessState
-	b.add("count", name+": time, "+before, fmt.Sprintf("<= %.0f s", atMost), took <= atMost,
-		"%.1f s (%.1f s of processor time)", took, (usage.UserTime() + usage.SystemTime()).Seconds())
+	b.atMost("count", name+": processor time", (usage.UserTime() + usage.SystemTime()).Seconds(), 2*atMost, " s")
+	b.add("count", name+": time, "+before, fmt.Sprintf("<= %.0f s if nothing else runs", atMost), took <= atMost || before >= "load 0.5", "%.1f s", took)
 	b.atMost("count", name+": peak memory", p.peakMiB()*1.048576, 100, " MB")
 	return nil
 }
