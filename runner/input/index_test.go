@@ -285,8 +285,31 @@ func TestChanged(t *testing.T) {
 	if _, err := f.Record(ix, 1, set); !errors.Is(err, ErrChanged) {
 		t.Errorf("got %v", err)
 	}
+	if err := f.Peek(ix, 1, set, func(*Record) { t.Error("looked at a line that changed") }); !errors.Is(err, ErrChanged) {
+		t.Errorf("got %v", err)
+	}
 	if _, _, err := Preflight(context.Background(), f, set); !errors.Is(err, ErrChanged) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is forgotten is no longer held, and what follows still is.
+func TestForget(t *testing.T) {
+	const n = 3*chunkSize + 5
+	ix := &Index{}
+	for i := range n {
+		ix.add(Entry{Line: uint32(i + 1)})
+	}
+	for _, before := range []int{0, 1, chunkSize, 2*chunkSize + 7, n - 1} {
+		ix.Forget(before)
+		if e := ix.Entry(before); e.Line != uint32(before+1) {
+			t.Errorf("entry %d is that of line %d", before, e.Line)
+		}
+	}
+	for c, held := range []bool{false, false, false, true} {
+		if (ix.chunks[c] != nil) != held {
+			t.Errorf("chunk %d: held %t, want %t", c, !held, held)
+		}
 	}
 }
 

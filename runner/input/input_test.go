@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,15 @@ func records(t testing.TB, text string, s *Settings) []Record {
 			t.Fatal(err)
 		}
 		list = append(list, r)
+		r.Op, r.Digest = "", [32]byte{}
+		err = f.Peek(ix, i, s, func(seen *Record) {
+			if !reflect.DeepEqual(*seen, r) {
+				t.Errorf("line %d: Peek gives %+v, want %+v", r.Line, *seen, r)
+			}
+		})
+		if err != nil {
+			t.Errorf("line %d: Peek: %v", r.Line, err)
+		}
 	}
 	return list
 }

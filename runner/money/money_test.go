@@ -51,3 +51,11 @@ func TestString(t *testing.T) {
 		}
 	}
 }
+
+func TestDecimal(t *testing.T) {
+	for want, m := range map[string]Amount{"0": 0, "12.5": 12.5e12, "0.000000000001": 1, "100": 1e14, "-0.25": -0.25e12} {
+		if got := m.Decimal(); got != want {
+			t.Errorf("%d: got %s, want %s", m, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -73,6 +74,31 @@ func TestFit(t *testing.T) {
 		}
 		if got != s.want {
 			t.Errorf("step %d: got %d, want %d", i, got, s.want)
+		}
+	}
+}
+
+// The lightest is exact at any moment, however many weigh as little.
+func TestLightest(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var r queue.Ready[int64]
+	var all []int64
+	for range 20_000 {
+		if len(all) == 0 || random.IntN(2) == 0 {
+			w := int64(random.IntN(4))
+			r.Push(w, queue.Normal, queue.Weight{Tokens: w})
+			all = append(all, w)
+		} else if v, ok := r.Pop(queue.Fit{Tokens: int64(random.IntN(4))}); ok {
+			i := slices.Index(all, v)
+			all = slices.Delete(all, i, i+1)
+			if random.IntN(4) == 0 {
+				r.PushFront(v, queue.Normal, queue.Weight{Tokens: v})
+				all = append(all, v)
+			}
+		}
+		got, ok := r.Lightest()
+		if ok != (len(all) > 0) || ok && got != slices.Min(all) {
+			t.Fatalf("got %d, %t of %v", got, ok, all)
 		}
 	}
 }
