@@ -221,6 +221,10 @@ func (d *dispatcher) interrupt(cause error) {
 	}
 	now := time.Now()
 	d.grace, d.told = now.Add(d.Grace), now
+	if d.sched.wire == 0 {
+		d.Notice("stopping: no call is in flight")
+		return
+	}
 	d.Notice(fmt.Sprintf("stopping: up to %s for %s in flight to finish; Ctrl-C again leaves at once", d.Grace, Count(int64(d.sched.wire), "call")))
 }
 
