@@ -190,7 +190,7 @@ func (f *configured) client(t *route.Target) (provider.Client, string, error) {
 	}
 	u, err := provider.CheckBaseURL(strings.TrimRight(base, "/"), f.target.allowPlain)
 	if err != nil {
-		return nil, "", usagef("--allow-plain-http allows http:// to another machine", "provider %s: %s", t.Provider, err)
+		return nil, "", usagef(baseHint(err), "provider %s: %s", t.Provider, err)
 	}
 	keys := *f.target
 	keys.keyEnv = t.KeyEnv

@@ -117,15 +117,19 @@ func (o *targetOptions) base(env Env, p provider.Profile, dry bool) (u *url.URL,
 	base = strings.TrimRight(base, "/")
 	u, err = provider.CheckBaseURL(base, o.allowPlain)
 	if err != nil {
-		hint := ""
-		if errors.Is(err, provider.ErrPlainHTTP) {
-			hint = "--allow-plain-http allows it: prompts and key are then readable on the way"
-		}
-		return nil, false, usagef(hint, "%s", err)
+		return nil, false, usagef(baseHint(err), "%s", err)
 	}
 	// A provider without a host of its own (azure) has the one that its
 	// variable names.
 	return u, fromEnv && p.BaseURL != "" && !sameHost(base, p.BaseURL), nil
+}
+
+// baseHint says what to do about a base URL that was refused.
+func baseHint(err error) string {
+	if errors.Is(err, provider.ErrPlainHTTP) {
+		return "--allow-plain-http allows it: prompts and key are then readable on the way"
+	}
+	return ""
 }
 
 // applyMock puts the mock provider into this process: no network, no key.
@@ -219,10 +223,10 @@ func sameHost(a, b string) bool {
 
 func (o *targetOptions) header() (http.Header, error) {
 	h := http.Header{}
-	for _, kv := range o.headers {
+	for i, kv := range o.headers {
 		k, v, ok := strings.Cut(kv, ":")
 		if !ok || strings.TrimSpace(k) == "" {
-			return nil, usagef("for example --header 'X-Title: tickets'", "--header %q: want K:V", k)
+			return nil, usagef("for example --header 'X-Title: tickets'", "--header %d of %d: want K:V", i+1, len(o.headers))
 		}
 		h.Add(strings.TrimSpace(k), strings.TrimSpace(v))
 	}

@@ -14,7 +14,7 @@ var ErrPlainHTTP = errors.New("plain HTTP would send the key and the prompts rea
 
 // CheckBaseURL parses a base URL and refuses what could leak the key: schemes
 // other than https, http to another machine (unless allowPlain), credentials
-// inside. Its errors show the host at most.
+// inside, a query. Its errors show the host at most.
 func CheckBaseURL(raw string, allowPlain bool) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" {
@@ -25,7 +25,9 @@ func CheckBaseURL(raw string, allowPlain bool) (*url.URL, error) {
 		return nil, fmt.Errorf("base URL: scheme %.20q, want https", u.Scheme)
 	case u.User != nil:
 		return nil, fmt.Errorf("base URL of %s: holds a user name or password; give the key by variable or file", u.Host)
-	case u.Fragment != "":
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, fmt.Errorf("base URL of %s: holds a ?query; keys belong in a variable or file, other parameters in headers", u.Host)
+	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
 		return nil, fmt.Errorf("base URL of %s: holds a #fragment", u.Host)
 	case u.Scheme == "http" && !allowPlain && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("base URL of %s: %w", u.Host, ErrPlainHTTP)

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -76,14 +77,16 @@ func NewCaller(o Options) (*Caller, error) {
 }
 
 // setHeaders builds the headers of every request and what must be cut out of
-// text: the key, the values of the user's own headers that look like keys,
-// and the base URL's query.
+// text: the key, and the values of the user's own headers that look like keys.
 func (c *Caller) setHeaders(o Options) error {
 	secrets := []string{o.Key.Reveal()}
 	for name, v := range o.Profile.Headers {
 		c.header.Set(name, v)
 	}
 	for name, values := range o.Headers {
+		if err := checkHeader(name, values); err != nil {
+			return err
+		}
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		if slices.Contains(own, canonical) {
 			return fmt.Errorf("header %s cannot be set", canonical)
@@ -109,10 +112,29 @@ func (c *Caller) setHeaders(o Options) error {
 	default:
 		c.header.Set(o.Profile.AuthHeader, o.Key.Reveal())
 	}
-	for _, values := range c.Base.Query() {
-		secrets = append(secrets, values...)
-	}
 	c.Redactor = NewRedactor(secrets...)
+	return nil
+}
+
+// checkHeader refuses what HTTP cannot carry, without repeating it: a key may
+// stand in the wrong place. The transport would take it for a dead provider.
+func checkHeader(name string, values []string) error {
+	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if name == "" {
+		return errors.New("a header has no name")
+	}
+	for _, r := range name {
+		if !strings.ContainsRune(token, r) {
+			return fmt.Errorf("a header's name holds %q: want letters, digits and hyphens", r)
+		}
+	}
+	for _, v := range values {
+		for i := range len(v) {
+			if v[i] < ' ' && v[i] != '\t' || v[i] == 0x7f {
+				return fmt.Errorf("the value of header %s holds %q: want one line without control characters", name, rune(v[i]))
+			}
+		}
+	}
 	return nil
 }
 

@@ -128,7 +128,7 @@ func TestCheckBaseURL(t *testing.T) {
 		"https://api.openai.com/v1": true, "http://127.0.0.1:8000/v1/": true, "http://localhost:1": true, "http://[::1]:1/v1": true,
 		"http://127.8.8.8": true, "http://LOCALHOST": true, "http://10.0.0.1": false, "http://example.com/v1": false, "http://0.0.0.0:80": false,
 		"http://localhost.evil.com": false, "ftp://x": false, "https://u:CANARY@x/v1": false, "https://": false, "api.openai.com/v1": false,
-		"": false, "https://x/#f": false, "file:///etc/passwd": false, "https:x": false, "http://x\x00?k=CANARY": false,
+		"": false, "https://x/#f": false, "https://x/#": false, "https://x/v1?key=CANARY": false, "https://x/v1?": false, "file:///etc/passwd": false, "https:x": false, "http://x\x00?k=CANARY": false,
 	} {
 		u, err := CheckBaseURL(in, false)
 		if (err == nil) != ok {

@@ -268,7 +268,7 @@ func TestLoadErrors(t *testing.T) {
 		{"providers:\n  a: {api_key_env: sk-secret}", `routes.yaml:2: providers: a: api_key_env: want the name of an environment variable, never a key`},
 		{"providers:\n  a: {base_url: ftp://h}", `routes.yaml:2: providers: a: base_url: scheme "ftp", want https`},
 		{"providers:\n  a: {base_url: 'https://u:secret@h/v1'}", `routes.yaml:2: providers: a: base_url: base URL of h: holds a user name or password; give the key by variable or file`},
-		{"providers:\n  a: {base_url: 'https://h/v1?key=secret'}", `routes.yaml:2: providers: a: base_url: holds a ?query; give parameters as headers`},
+		{"providers:\n  a: {base_url: 'https://h/v1?key=secret'}", `routes.yaml:2: providers: a: base_url: base URL of h: holds a ?query; keys belong in a variable or file, other parameters in headers`},
 		{"providers:\n  a: {headers: {Authorization: Bearer secret}}", `routes.yaml:2: providers: a: headers: Authorization: this header is not the file's to set; keys come from api_key_env`},
 		{"providers:\n  a: {headers: {'a b': c}}", `routes.yaml:2: providers: a: headers: a b: is not the name of a header`},
 		{"providers:\n  a: {headers: {X-A: \"b\\r\\nc\"}}", `routes.yaml:2: providers: a: headers: X-A: want text without control characters or spaces at its ends`},
@@ -524,7 +524,7 @@ degradation:
       Come back later.
 # house: https://models.example/v1, key from HOUSE_KEY
 # local: inside this process
-# router: http://127.0.0.1:9/v1, without a key: api_key_env would name its variable
+# router: no host: OPENROUTER_BASE_URL holds no usable URL
 `
 	c := load(t, everything)
 	got := string(c.Show(func(name string) string {

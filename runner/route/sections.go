@@ -102,10 +102,6 @@ func (l *loader) provider(n *yaml.Node, path string) (pr Provider) {
 				l.fault(n, path, "%s", strings.TrimPrefix(err.Error(), "base URL: "))
 				return
 			}
-			if u.RawQuery != "" {
-				l.fault(n, path, "holds a ?query; give parameters as headers")
-				return
-			}
 			pr.BaseURL = u.String()
 		},
 		"api_key_env": func(n *yaml.Node, path string) {

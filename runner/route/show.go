@@ -218,7 +218,6 @@ func (c *Config) destination(name string, getenv func(string) string) string {
 	if t.KeyEnv != "" {
 		keys = []string{t.KeyEnv}
 	}
-	u.RawQuery = ""
 	switch {
 	case len(keys) > 0:
 		return u.String() + ", key from " + strings.Join(keys, " or ")

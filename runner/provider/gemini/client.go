@@ -118,9 +118,7 @@ func (c *Client) target(q call, stream bool) (*url.URL, error) {
 	method := q.method
 	if stream && method == "generateContent" {
 		method = "streamGenerateContent"
-		query := u.Query()
-		query.Set("alt", "sse")
-		u.RawQuery = query.Encode()
+		u.RawQuery = "alt=sse"
 	}
 	u.Path = path + "/models/" + name + ":" + method
 	u.RawPath = raw + "/models/" + url.PathEscape(name) + ":" + method

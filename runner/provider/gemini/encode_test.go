@@ -40,7 +40,7 @@ func TestTarget(t *testing.T) {
 	}{
 		{"https://generativelanguage.googleapis.com/v1beta", chat("gemini-3"), false, "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"},
 		{"http://localhost", chat("models/gemini-3"), true, "http://localhost/v1beta/models/gemini-3:streamGenerateContent?alt=sse"},
-		{"http://localhost/v1?key=k", chat("m"), true, "http://localhost/v1/models/m:streamGenerateContent?alt=sse&key=k"},
+		{"http://localhost/v1", chat("m"), true, "http://localhost/v1/models/m:streamGenerateContent?alt=sse"},
 		{"http://localhost/v1/publishers/google", chat("m"), false, "http://localhost/v1/publishers/google/models/m:generateContent"},
 		{"http://localhost", chat("a/b?c d"), false, "http://localhost/v1beta/models/a%2Fb%3Fc%20d:generateContent"},
 		{"http://localhost", call{method: "batchEmbedContents", model: "m"}, true, "http://localhost/v1beta/models/m:batchEmbedContents"},

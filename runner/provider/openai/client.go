@@ -93,7 +93,7 @@ func (c *Client) target(api, model string) (*url.URL, error) {
 	path := c.Profile.Path
 	if path == "" || strings.HasSuffix(u.Path, "/v1") || strings.Contains(u.Path, "/deployments/") {
 		path = "{api}"
-		if c.Profile.Path != "" && u.RawQuery == "" && strings.Contains(u.Path, "/deployments/") {
+		if c.Profile.Path != "" && strings.Contains(u.Path, "/deployments/") {
 			path = "{api}?api-version={version}"
 		}
 	}
@@ -107,9 +107,7 @@ func (c *Client) target(api, model string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("the model's name cannot stand in a path")
 	}
-	if u.RawQuery == "" {
-		u.RawQuery = query
-	}
+	u.RawQuery = query
 	raw := u.EscapedPath() + rel.EscapedPath()
 	u.Path += rel.Path
 	u.RawPath = raw
