@@ -8,14 +8,15 @@ import (
 	"syscall"
 )
 
-// signals ends the context at the first SIGINT or SIGTERM and the process at
+// signals ends the context at the first SIGINT, SIGTERM or SIGHUP (a lost
+// terminal) and the process at
 // the second. Everything that matters is durable by then. A signal that the
 // parent told us to ignore (nohup, a job in the background) stays ignored.
 func signals(env Env) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 2)
 	var listen []os.Signal
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			listen = append(listen, s)
 		}

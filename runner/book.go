@@ -141,6 +141,11 @@ func inUse(what, path, checkpointPath, flag string) error {
 	}
 }
 
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // setAside moves the files of earlier runs out of the way of a new one, unless
 // one of those still goes on.
 func setAside(c *Config) error {
@@ -156,6 +161,9 @@ func setAside(c *Config) error {
 	for _, path := range []string{c.Paths.Output, c.Paths.Errors, c.Paths.Checkpoint, c.Paths.Superseded} {
 		ext := filepath.Ext(path)
 		aside := strings.TrimSuffix(path, ext) + "." + stamp + ext
+		for n := 2; exists(aside); n++ {
+			aside = fmt.Sprintf("%s.%s-%d%s", strings.TrimSuffix(path, ext), stamp, n, ext)
+		}
 		fi, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && fi.Size() == 0 {
 			continue
@@ -210,6 +218,34 @@ func (b *book) compare(c *Config, settings map[string]string) error {
 			"settings that change requests differ from the earlier run's:\n  %s", strings.Join(diff, "\n  "))
 	}
 	return nil
+}
+
+// stamp tells one state of a file from another without reading it.
+func stamp(path string) string {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d bytes, %d", fi.Size(), fi.ModTime().UnixNano())
+}
+
+// seal notes how the files stand at the end of a run, so that the next start
+// need not read them; first it makes sure that they are what was written.
+func (b *book) seal(c *Config) error {
+	for path, w := range map[string]*result.Writer{c.Paths.Output: b.out, c.Paths.Errors: b.errs} {
+		fi, err := os.Stat(path)
+		if err == nil && fi.Size() != w.Size() {
+			err = errors.New("another process changed it")
+		}
+		if err != nil {
+			return &Error{
+				Msg: "output " + path + " is not what this run wrote", Err: err,
+				Hint: "put it back, or run the same command again: what is missing is found",
+			}
+		}
+	}
+	b.meta.OutputStamp, b.meta.ErrorsStamp = stamp(c.Paths.Output), stamp(c.Paths.Errors)
+	return b.store.SetMeta(b.meta)
 }
 
 func inputSHA(c *Config) string {

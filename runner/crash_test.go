@@ -101,7 +101,7 @@ func (d *desk) crashed(dir, url, point string, at int) {
 }
 
 func TestKilledAtEachPoint(t *testing.T) {
-	const n = 60
+	const n = 120
 	for _, point := range []string{afterRecord, afterSend, afterAnswer, afterCommit} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()

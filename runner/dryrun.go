@@ -139,7 +139,7 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 	}
 	none := func() ([]counted, error) { return nil, nil }
 	var j job
-	for c := range feed(ctx, &d.feeders, none, entries, func(i int) (counted, error) { return d.weigh(i, each != nil) }) {
+	for c := range feed(ctx, &d.feeders, none, entries, d.length, func(i int) (counted, error) { return d.weigh(i, each != nil) }) {
 		if c.err != nil {
 			return c.err
 		}

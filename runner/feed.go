@@ -14,8 +14,12 @@ import (
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
 
-// feedChunk is how many lines a worker takes at a time.
-const feedChunk = 32
+// A worker takes so many lines at a time, or so many bytes of them: long
+// lines must not fill the memory.
+const (
+	feedChunk = 32
+	feedBytes = 1 << 20
+)
 
 // chunk is a stretch of the input, in order.
 type chunk[T any] struct {
@@ -31,13 +35,16 @@ func (r *run) feed(ctx context.Context) <-chan *chunk[*job] {
 	if r.SkipInvalid && r.report.Invalid > 0 {
 		first = r.invalidJobs
 	}
-	return feed(ctx, &r.feeders, first, func(yield func(int) bool) { r.plan.entries(r.index, yield) }, r.load)
+	return feed(ctx, &r.feeders, first, func(yield func(int) bool) { r.plan.entries(r.index, yield) }, r.length, r.load)
 }
+
+// length is how long an entry's line is, in bytes.
+func (r *run) length(i int) int { return int(r.index.Entry(i).Length) }
 
 // feed loads entries on all cores, ahead of whoever takes them and in their
 // order, after what first makes. It ends, and closes the channel, when
 // everything is fed, on the first error, or with ctx; feeders waits for it.
-func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T, error), entries iter.Seq[int], load func(i int) (T, error)) <-chan *chunk[T] {
+func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T, error), entries iter.Seq[int], size func(i int) int, load func(i int) (T, error)) <-chan *chunk[T] {
 	out := make(chan *chunk[T])
 	work := make(chan *chunk[T], 2*runtime.GOMAXPROCS(0))
 	order := make(chan *chunk[T], 2*runtime.GOMAXPROCS(0))
@@ -63,8 +70,13 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T
 				return
 			}
 		}
+		bytes := 0
 		for i := range entries {
-			if c.entries = append(c.entries, i); len(c.entries) == feedChunk && !flush() {
+			c.entries = append(c.entries, i)
+			if bytes += size(i); len(c.entries) < feedChunk && bytes < feedBytes {
+				continue
+			}
+			if bytes = 0; !flush() {
 				return
 			}
 		}

@@ -22,8 +22,9 @@ type span struct {
 // reconcile makes the checkpoint and the two files agree after any stop:
 // torn tails are cut, whole lines that no row knows are adopted (they are
 // paid for), rows whose line has moved get its new place, and rows whose line
-// is gone go back to pending. The usual start, where every byte of the files
-// belongs to a row, costs one pass over the rows.
+// is gone go back to pending. A start after a run that ended in order costs
+// one pass over the rows; after any other, and where somebody has had a file
+// in hand, one over the files as well.
 func (b *book) reconcile(c *Config) error {
 	spans := map[checkpoint.Status][]span{}
 	err := b.store.All(func(op *checkpoint.Operation) error {
@@ -36,10 +37,12 @@ func (b *book) reconcile(c *Config) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := b.reconcileFile(c, b.out, c.Paths.Output, checkpoint.Completed, spans[checkpoint.Completed]); err != nil {
+	out := b.meta.OutputStamp != "" && b.meta.OutputStamp == stamp(c.Paths.Output)
+	if err := b.reconcileFile(c, b.out, c.Paths.Output, checkpoint.Completed, spans[checkpoint.Completed], out); err != nil {
 		return err
 	}
-	return b.reconcileFile(c, b.errs, c.Paths.Errors, checkpoint.DeadLetter, spans[checkpoint.DeadLetter])
+	errs := b.meta.ErrorsStamp != "" && b.meta.ErrorsStamp == stamp(c.Paths.Errors)
+	return b.reconcileFile(c, b.errs, c.Paths.Errors, checkpoint.DeadLetter, spans[checkpoint.DeadLetter], errs)
 }
 
 // attach notes which row an operation of the input has.
@@ -58,30 +61,23 @@ func (b *book) seqOf(id string) uint64 {
 	return b.removed[id]
 }
 
-func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final checkpoint.Status, known []span) error {
+func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final checkpoint.Status, known []span, sealed bool) error {
 	if rep := w.Repaired(); rep.Cut > 0 {
 		c.Notice(fmt.Sprintf("%s: cut a torn line of %s at its end", path, Count(rep.Cut, "byte")))
 	}
 	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	whole, end := prefix(known)
-	if whole > 0 && !b.stands(path, known[whole-1]) {
-		whole, end = 0, 0 // lines came or went before it
-	}
-	if whole == len(known) && end == w.Size() {
+	if sealed && whole == len(known) && end == w.Size() {
 		return nil
 	}
 	if w.Size() == 0 && final == checkpoint.Completed && len(known) > 0 {
 		return usage("put the file back, or start over with --restart (which pays for every call again); a run beside the earlier one needs its own --checkpoint",
 			"output %s is gone or empty, but the checkpoint knows %s", path, Count(int64(len(known)), "finished operation"))
 	}
-	// What the rows cover from the file's start without a gap is theirs, as the
-	// last line of it shows.
+	// The run before ended in the middle, or somebody had the file in hand
+	// since: every line of it is looked at.
 	f := &fileFix{book: b, final: final, known: known, seen: make([]bool, len(known)), fresh: map[string]*checkpoint.Operation{}}
-	for i := range whole {
-		f.seen[i] = true
-	}
-	f.next = whole
-	if err := w.Tail(end, f.line); err != nil {
+	if err := w.Tail(0, f.line); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if err := f.finish(); err != nil {
@@ -89,12 +85,6 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 	}
 	f.tell(c, path)
 	return nil
-}
-
-// stands says whether a row's line is where the row says.
-func (b *book) stands(path string, s span) bool {
-	op, line, err := b.finishedLine(path, s.seq)
-	return err == nil && line.LLM.Op == op.ID
 }
 
 // prefix counts the spans, in order, that follow one another from a file's

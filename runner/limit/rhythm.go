@@ -61,7 +61,7 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 	switch {
 	case a.Outcome == SlowDown:
 		l.slow = true
-		l.evenAt(dReq, l.lately(r)/2)
+		l.evenAt(dReq, l.rate(r)/2)
 	case l.even && !r.probe:
 		l.cutPace(r)
 	case r.probe:
@@ -87,6 +87,13 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 // taken for admitted.
 func (l *Limiter) lately(r *ticket) float64 {
 	return float64(max(r.used[dReq]-r.cost[dReq]-l.turned.sum, 1))
+}
+
+// rate is how many requests a minute the server has been admitting, by the time since the start
+// if that is less than a minute ago.
+func (l *Limiter) rate(r *ticket) float64 {
+	since := min(max(r.sentAt, int64(time.Second)), int64(minute))
+	return l.lately(r) * float64(int64(minute)) / float64(since)
 }
 
 // known says that some limit of a minute is known, the user's or the server's.

@@ -71,7 +71,7 @@ func copyKept(to io.Writer, from io.ReaderAt, keep func(Scanned) bool, moved *Wr
 			}
 			size += sc.Length + 1
 			return nil
-		case moved == nil || sc.Raw == nil:
+		case moved == nil || sc.Raw == nil || sc.Err != nil: // a damaged line holds no result
 			return nil
 		}
 		gone = append(append(gone, sc.Raw...), '\n')
