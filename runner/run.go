@@ -47,6 +47,9 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 	if err == nil {
 		err = r.book.compact(r.Config)
 	}
+	if err == nil {
+		err = r.book.seal(r.Config)
+	}
 	s := r.summary()
 	return s, errors.Join(err, checkpoint.RemoveSnapshot(r.Paths.Checkpoint), r.book.close())
 }
@@ -81,7 +84,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	if err == nil && r.book.fresh && r.plan.foreign() {
 		err = usage("give this input its own --output, or --restart to move the old files aside",
-			"the results in %s belong to another input: none of their requests is in this one", r.Paths.Output)
+			"the results in %s belong to another input, or to other settings: none of their requests would be sent now", r.Paths.Output)
 	}
 	if err == nil {
 		// Every row has been compared with this input by now.

@@ -6,7 +6,7 @@ const (
 	// steadily is how long an even pace at a stated limit runs before it is tried higher.
 	steadily = int64(time.Minute)
 	// quickly is the same for a pace that no one stated.
-	quickly   = int64(15 * time.Second)
+	quickly = int64(15 * time.Second)
 	// coldCalls admitted in the last minute are too few to take a pace from.
 	coldCalls = 10
 	firstStep = 0.05
