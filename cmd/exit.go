@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/input"
 )
 
 // The exit statuses (spec §8).
@@ -52,6 +53,7 @@ func explain(w io.Writer, err error) int {
 	var flags *usageError
 	var fault *runner.Error
 	var bad *runner.InputError
+	var settings *input.SettingsError
 	switch {
 	case err == nil:
 		return exitOK
@@ -59,6 +61,9 @@ func explain(w io.Writer, err error) int {
 		return told.status
 	case errors.As(err, &bad):
 		printProblems(w, bad.Report)
+		return exitUsage
+	case errors.As(err, &settings):
+		printError(w, settings.Error(), "llmbatch run --help says what each flag takes")
 		return exitUsage
 	case errors.As(err, &flags):
 		printError(w, flags.msg, flags.hint)

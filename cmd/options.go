@@ -39,6 +39,9 @@ func (o *jobOptions) apply(cfg *runner.Config) error {
 	if o.maxTokens < 0 {
 		return usagef("", "--max-tokens %d: want 0 or more", o.maxTokens)
 	}
+	if o.maxLineBytes < 0 {
+		return usagef("", "--max-line-bytes %d: want 0 or more", o.maxLineBytes)
+	}
 	if t, err := strconv.ParseFloat(o.temperature, 64); o.temperature != "" && (err != nil || t < 0 || t > 2 || !json.Valid([]byte(o.temperature))) {
 		return usagef("", "--temperature %q: want a number from 0 to 2", o.temperature)
 	}

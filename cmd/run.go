@@ -119,6 +119,9 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		return err
 	}
 	defer file.Close()
+	if err := paths.Check(); err != nil {
+		return err
+	}
 	cfg, err := o.config(c, env, file, paths)
 	if err != nil {
 		return err
@@ -222,8 +225,8 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	default:
 		return nil, usagef("", "--on-unknown %q: want retry or hold", o.onUnknown)
 	}
-	if o.limit < 0 {
-		return nil, usagef("", "--limit %d: want 0 or more", o.limit)
+	if err := o.notNegative(); err != nil {
+		return nil, err
 	}
 	if err = o.job.apply(cfg); err == nil {
 		err = o.retry.apply(cfg)
@@ -238,6 +241,31 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 		err = o.bound(cfg)
 	}
 	return cfg, err
+}
+
+// notNegative refuses numbers and times below 0, which would mean something
+// else than they say.
+func (o *runOptions) notNegative() error {
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{{"limit", int64(o.limit)}, {"assume-output-tokens", o.dry.output}} {
+		if f.n < 0 {
+			return usagef("", "--%s %d: want 0 or more", f.name, f.n)
+		}
+	}
+	for _, f := range []struct {
+		name string
+		t    time.Duration
+	}{
+		{"timeout", o.target.timeout}, {"deadline", o.deadline}, {"grace", o.grace}, {"max-wait", o.retry.maxWait}, {"max-outage", o.retry.maxOutage},
+		{"max-retry-time", o.retry.maxRetryTime}, {"assume-latency", o.dry.latency},
+	} {
+		if f.t < 0 {
+			return usagef("", "--%s %s: want 0 or more", f.name, f.t)
+		}
+	}
+	return nil
 }
 
 // targets makes what the calls go to: those of the config file, or the one

@@ -47,15 +47,6 @@ type Config struct {
 	Tee      io.Writer // gets each result line after its sync; nil = nobody
 }
 
-// Paths are the files of a run.
-type Paths struct {
-	Input      string `json:"input"` // as the user named it
-	Output     string `json:"output"`
-	Errors     string `json:"errors"`
-	Superseded string `json:"superseded"` // paid results that an edited line made stale
-	Checkpoint string `json:"checkpoint"`
-}
-
 // OnChanged says what happens to finished operations when a setting that
 // changes requests differs from the checkpoint's.
 type OnChanged uint8

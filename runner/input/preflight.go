@@ -35,12 +35,20 @@ type Report struct {
 	Notices                           []string  // each to be shown once
 }
 
+// SettingsError says that the settings are wrong, whatever the file holds.
+type SettingsError struct{ Err error }
+
+func (e *SettingsError) Error() string { return e.Err.Error() }
+
+// Unwrap is the fault.
+func (e *SettingsError) Unwrap() error { return e.Err }
+
 // Preflight reads the whole file, checks every line, and makes the index. Faults of lines are in the report; the error is for what
-// stops the reading, for settings that are wrong, and for ctx. Memory is the index and a few blocks (or lines that are longer).
+// stops the reading, for settings that are wrong (a *SettingsError), and for ctx. Memory is the index and a few blocks (or lines that are longer).
 func Preflight(ctx context.Context, f *File, s *Settings) (*Index, *Report, error) {
 	ready, err := s.prepare()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &SettingsError{err}
 	}
 	s.ready = ready
 	ix, rep, all := &Index{}, &Report{}, tally{}

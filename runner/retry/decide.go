@@ -43,6 +43,10 @@ func group(k provider.Kind) kindGroup {
 	}
 }
 
+// clientClosed is the status of a server that takes us for gone, which an
+// answer that reached us belies.
+const clientClosed = 499
+
 // RouteWide reports the classes that are a failure of the route, if most of its
 // attempts end so, and not of the operation.
 func RouteWide(k provider.Kind) bool { return group(k) == routeWide }
@@ -67,6 +71,9 @@ func (p Policy) Decide(now time.Time, rnd func() float64, s *State, h *Health, e
 		return d
 	}
 	g := group(e.Kind)
+	if e.Kind == provider.KindCancelled && e.StatusCode == clientClosed {
+		g = doubtful // the server's word, not ours
+	}
 	if never && e.Sent && (g == routeWide && e.Kind != provider.KindLoading || g == doubtful || g == sample) {
 		d.Action = Hold
 		return d
@@ -91,7 +98,7 @@ func (p Policy) Decide(now time.Time, rnd func() float64, s *State, h *Health, e
 	case doubtful:
 		d.SameRoute = e.Unknown()
 		return p.counted(now, rnd, s, e, d)
-	default:
+	default: // ignored
 		if e.Kind == provider.KindCancelled {
 			d.Action = Leave
 			return d

@@ -221,6 +221,8 @@ func TestUnknownAndNever(t *testing.T) {
 		{"never, nothing sent", Policy{}, &provider.Error{Kind: provider.KindConnect}, true, Retry},
 		{"never, wrong", Policy{}, failed(provider.KindInvalid), true, DeadLetter},
 		{"cancelled in flight", Policy{}, cancelled, false, Hold},
+		{"given up by the server", Policy{}, &provider.Error{Kind: provider.KindCancelled, StatusCode: 499, Sent: true}, false, Retry},
+		{"given up by the server, never twice", Policy{}, &provider.Error{Kind: provider.KindCancelled, StatusCode: 499, Sent: true}, true, Hold},
 		{"cancelled before sending", Policy{}, &provider.Error{Kind: provider.KindCancelled}, false, Leave},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Paths are the files of a run.
+type Paths struct {
+	Input      string `json:"input"` // as the user named it
+	Output     string `json:"output"`
+	Errors     string `json:"errors"`
+	Superseded string `json:"superseded"` // paid results that an edited line made stale
+	Checkpoint string `json:"checkpoint"`
+}
+
+// Check refuses names under which two files would be written into one, also by
+// way of links, and links to nothing: a file made through one is not where the
+// next start looks for it.
+func (p Paths) Check() error {
+	files := []struct{ what, path string }{
+		{"--output", p.Output}, {"--errors", p.Errors}, {"--checkpoint", p.Checkpoint}, {"the file of superseded results", p.Superseded},
+	}
+	for i, f := range files {
+		if fi, err := os.Lstat(f.path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+				return usage("name the file itself, or make what the link points to", "%s %s is a symbolic link to a file that does not exist", f.what, f.path)
+			}
+		}
+		for _, other := range files[:i] {
+			if sameFile(f.path, other.path) {
+				return usage("give each a file of its own", "%s and %s are the same file, %s", other.what, f.what, f.path)
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile compares files as the system does; of those that are still to be
+// made, their folders.
+func sameFile(a, b string) bool {
+	fa, errA := os.Stat(a)
+	fb, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return os.SameFile(fa, fb)
+	}
+	return errA != nil && errB != nil && place(a) == place(b)
+}
+
+// place is a path without links on its way, as far as it exists.
+func place(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(dir, filepath.Base(abs))
+	}
+	return abs
+}
