@@ -28,6 +28,9 @@ func printSummary(w io.Writer, s *runner.Summary) {
 		}
 		row("failed", "%s %s%s", grouped(c.Count), c.Name, example)
 	}
+	for _, f := range s.Fallbacks {
+		row("fallback", "%s from %s to %s (%s)", grouped(f.Count), f.From, f.To, f.Reason)
+	}
 	if s.PossiblyTwice > 0 {
 		row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps))
 	}
@@ -107,7 +110,7 @@ func against(limits []runner.Use) string {
 		if u.Learned {
 			how = ", learned"
 		}
-		parts = append(parts, fmt.Sprintf("%s %s%s", u.Name, grouped(u.N), how))
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s %s%s", u.Target, u.Name, grouped(u.N), how)))
 	}
 	if parts == nil {
 		return ""

@@ -44,6 +44,7 @@ type lane struct {
 	ratios  ratios
 	paused  time.Time     // until then the provider is taken to be down
 	down    *Stop         // why nothing is sent any more in this run
+	failing provider.Kind // the last of its own failures: what an open circuit is for
 	halted  provider.Kind // the class that down is for; KindNone = there is none
 	wire    int           // its calls granted and not yet answered
 }

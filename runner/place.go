@@ -28,7 +28,9 @@ func (l *lane) state(now time.Time, j *job, v view) route.State {
 	c, _ := l.costOf(j)
 	_, _, s.Waits = l.limiter.Never(l.chargeOf(j, int64(j.tokens.MaxOutput)))
 	if v == asItIs {
-		s.Open = now.Before(l.paused) || l.breaker.State(now) == route.Open
+		if s.Open = now.Before(l.paused) || l.breaker.State(now) == route.Open; s.Open && l.down == nil {
+			s.Halted = l.failing
+		}
 		s.Waits = s.Waits || l.waits(now, c) || l.crowded(now)
 	}
 	return s

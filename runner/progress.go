@@ -18,7 +18,8 @@ type Progress struct {
 	Calls       int64
 	RateLimited int64
 
-	// Over the last minute, and the limits in force; 0 = none.
+	// Over the last minute, and the limits in force; 0 = none. Sums over the
+	// limit groups that have one.
 	RequestsMinute, RPM int64
 	TokensMinute, TPM   int64
 
@@ -40,13 +41,16 @@ func (r *run) progress(now time.Time) Progress {
 		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited,
 		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
 	}
-	st := s.lanes[0].limiter.State(now)
-	for _, u := range st.Uses {
-		switch u.Name {
-		case "rpm":
-			pr.RequestsMinute, pr.RPM = u.Used, u.Limit
-		case "tpm", "itpm":
-			pr.TokensMinute, pr.TPM = u.Used, u.Limit
+	var st limit.State
+	for _, l := range s.limits {
+		st = l.State(now)
+		for _, u := range st.Uses {
+			switch u.Name {
+			case "rpm":
+				pr.RequestsMinute, pr.RPM = pr.RequestsMinute+u.Used, pr.RPM+u.Limit
+			case "tpm", "itpm":
+				pr.TokensMinute, pr.TPM = pr.TokensMinute+u.Used, pr.TPM+u.Limit
+			}
 		}
 	}
 	if s.stop == nil {

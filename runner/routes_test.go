@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -12,28 +13,42 @@ import (
 	"github.com/llmbatch/llmbatch/runner/route"
 )
 
-// pair sends everything to house/small, and under some conditions to
-// cloud/large, each on a server of its own.
-func (d *desk) pair(house, cloud *fake.Server, when route.Set) func(*Config) {
-	reach := func(s *fake.Server) provider.Client {
-		c, err := NewClient(Endpoint{Profile: profile(), BaseURL: "http://127.0.0.1/v1", Transport: provider.TransportOptions{RoundTripper: &fake.Transport{Server: s}}})
+// station is a target of a test: a server behind some transport, and what it takes over on.
+type station struct {
+	to   http.RoundTripper
+	when route.Set
+}
+
+// serving is a target that is a server of its own.
+func serving(s *fake.Server, when ...route.Condition) station {
+	return station{&fake.Transport{Server: s}, route.SetOf(when...)}
+}
+
+// routed sends everything along one route: house/small, cloud/large, spare/tiny.
+func (d *desk) routed(line ...station) func(*Config) {
+	r := &Route{Route: route.Route{Degrade: -1}}
+	var targets []Target
+	for i, s := range line {
+		name := []string{"house", "cloud", "spare"}[i]
+		ref := route.Ref{Provider: name, Model: []string{"small", "large", "tiny"}[i]}
+		client, err := NewClient(Endpoint{Profile: profile(), Name: name, BaseURL: "http://127.0.0.1/v1", Transport: provider.TransportOptions{RoundTripper: s.to}})
 		if err != nil {
 			d.Fatal(err)
 		}
-		return c
+		targets = append(targets, Target{Provider: ref.Provider, Model: ref.Model, Group: name, Client: client})
+		r.Targets = append(r.Targets, route.Target{Ref: ref, Group: name})
+		r.When, r.Lanes = append(r.When, s.when), append(r.Lanes, i)
 	}
-	targets := []Target{
-		{Provider: "house", Model: "small", Group: "house", Client: reach(house)},
-		{Provider: "cloud", Model: "large", Group: "cloud", Client: reach(cloud)},
-	}
-	r := &Route{Lanes: []int{0, 1}, Route: route.Route{
-		Targets: []route.Target{{Ref: route.Ref{Provider: "house", Model: "small"}, Group: "house"}, {Ref: route.Ref{Provider: "cloud", Model: "large"}, Group: "cloud"}},
-		When:    []route.Set{0, when}, Degrade: -1,
-	}}
 	return func(c *Config) {
 		c.Targets = targets
 		c.Routes = &Routes{Resolve: func(string) (*Route, error) { return r, nil }, Text: RouteText(r, targets)}
 	}
+}
+
+// pair sends everything to house/small, and under some conditions to
+// cloud/large, each on a server of its own.
+func (d *desk) pair(house, cloud *fake.Server, when route.Set) func(*Config) {
+	return d.routed(serving(house), serving(cloud, when.List()...))
 }
 
 // servedBy counts the results by the target that answered.

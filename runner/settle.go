@@ -71,6 +71,9 @@ func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 	l.health.Observe(now, err)
 	if s.guarded() {
 		l.breaker.Observe(now, j.granted, err.Kind)
+		if retry.RouteWide(err.Kind) {
+			l.failing = err.Kind
+		}
 	}
 	d := s.policyOf(j).Decide(now, s.rand.Float64, &j.state, &l.health, err, j.rec.Never)
 	// After a refusal the limiter pauses by itself, with a single call first, and

@@ -1,9 +1,12 @@
 package runner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // StopKind says what ended a run before everything was done.
@@ -66,18 +69,29 @@ type Summary struct {
 	PeakRequests   int64    `json:"peak_minute_requests"` // the most that any rolling minute held
 	PeakTokens     int64    `json:"peak_minute_tokens"`   // as they are charged against limits
 	Limits         []Use    `json:"limits,omitempty"`
-	UncappedCalls  int64    `json:"uncapped_calls"`
-	ReservedOutput int64    `json:"reserved_output"` // for calls without a cap
-	LearnedOutput  bool     `json:"reserved_output_learned"`
-	Cost           string   `json:"cost,omitempty"`
-	Files          Paths    `json:"files"`
-	Stop           *Stop    `json:"-"`
-	StopReason     string   `json:"stop_reason,omitempty"`
+
+	Fallbacks      []Fallback `json:"fallbacks,omitempty"` // the most frequent first
+	UncappedCalls  int64      `json:"uncapped_calls"`
+	ReservedOutput int64      `json:"reserved_output"` // for calls without a cap
+	LearnedOutput  bool       `json:"reserved_output_learned"`
+	Cost           string     `json:"cost,omitempty"`
+	Files          Paths      `json:"files"`
+	Stop           *Stop      `json:"-"`
+	StopReason     string     `json:"stop_reason,omitempty"`
+}
+
+// Fallback is how often operations moved from one target to another.
+type Fallback struct {
+	From   string `json:"from"` // provider/model
+	To     string `json:"to"`
+	Reason string `json:"reason"` // the conditions that were met, as the config file names them
+	Count  int64  `json:"count"`
 }
 
 // Use is a limit that was in force.
 type Use struct {
-	Name    string `json:"limit"` // rpm, tpm …
+	Target  string `json:"target,omitempty"` // where there are several, the first of its group
+	Name    string `json:"limit"`            // rpm, tpm …
 	N       int64  `json:"n"`
 	Learned bool   `json:"learned"` // the server's, not the user's
 }
@@ -91,8 +105,11 @@ func (r *run) summary() *Summary {
 		Calls: c.Calls, Retries: c.Retries, RateLimited: c.RateLimited,
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
 		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed,
-		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop,
-		UncappedCalls: c.Uncapped, ReservedOutput: r.sched.lanes[0].outputs.p99(), LearnedOutput: r.sched.lanes[0].outputs.n >= 20,
+		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
+	}
+	s.ReservedOutput, s.LearnedOutput = r.sched.reserved()
+	if s.Stop == nil && r.sched.idle() {
+		s.Stop = r.sched.stays
 	}
 	if s.Stop != nil {
 		s.Unknown += int64(r.sched.unsettled)
@@ -106,13 +123,6 @@ func (r *run) summary() *Summary {
 	}
 	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]
 	s.Classes = r.classes()
-	if s.Stop == nil && s.Pending > 0 {
-		for _, l := range r.sched.lanes {
-			if l.down != nil {
-				s.Stop = l.down
-			}
-		}
-	}
 	if s.Stop != nil {
 		s.StopReason = s.Stop.Reason
 	}
@@ -155,16 +165,45 @@ func (r *run) classes() []Class {
 	return all
 }
 
-// uses lists the limits that were in force, where they are one account's.
+// uses lists the limits that were in force, each group's once.
 func (r *run) uses() []Use {
-	if len(r.sched.limits) > 1 {
-		return nil
-	}
 	var all []Use
-	for _, u := range r.sched.lanes[0].limiter.State(time.Now()).Uses {
-		if u.Limit > 0 {
-			all = append(all, Use{Name: u.Name, N: u.Limit, Learned: u.Learned})
+	seen := map[*limit.Limiter]bool{}
+	for _, l := range r.sched.lanes {
+		if seen[l.limiter] {
+			continue
+		}
+		seen[l.limiter] = true
+		for _, u := range l.limiter.State(time.Now()).Uses {
+			if u.Limit > 0 {
+				all = append(all, Use{Name: u.Name, N: u.Limit, Learned: u.Learned})
+				if len(r.sched.limits) > 1 {
+					all[len(all)-1].Target = l.name()
+				}
+			}
 		}
 	}
 	return all
+}
+
+func (r *run) fallbacks() (all []Fallback) {
+	for f, n := range r.sched.count.Fallbacks {
+		all = append(all, Fallback{f.From, f.To, f.Reason, n})
+	}
+	slices.SortFunc(all, func(a, b Fallback) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+// reserved is what a call without an output cap reserves, on the target that
+// has answered most, and whether that was learned.
+func (s *scheduler) reserved() (output int64, learned bool) {
+	most := s.lanes[0]
+	for _, l := range s.lanes {
+		if l.outputs.n > most.outputs.n {
+			most = l
+		}
+	}
+	return most.outputs.p99(), most.outputs.n >= 20
 }
