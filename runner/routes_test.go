@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -171,4 +173,20 @@ func TestFallbackKeepsPricesApart(t *testing.T) {
 			d.Errorf("got cost %s, want %s for %v", s.Cost, want, by)
 		}
 	})
+}
+
+func TestExamplesOfRoutesLoad(t *testing.T) {
+	files, err := filepath.Glob("../testdata/routes/*")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("got %q, %v", files, err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err == nil {
+			_, err = route.Load(data, f)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }
