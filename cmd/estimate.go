@@ -74,7 +74,7 @@ func dryRun(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		return err
 	}
 	defer os.RemoveAll(spool)
-	file, paths, err := openInput(env, &o.files, arg, spool)
+	file, paths, err := openInput(c.Context(), env, &o.files, arg, spool)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"encoding/hex"
 	"path/filepath"
 	"strings"
@@ -57,7 +58,7 @@ func (o *fileOptions) paths(inputName string) runner.Paths {
 // openInput opens the input and names the files that go with it. Standard
 // input is spooled first, since its name comes from its content.
 // spool is where a stream is kept; "" = beside the output.
-func openInput(env Env, o *fileOptions, arg, spool string) (*input.File, runner.Paths, error) {
+func openInput(ctx context.Context, env Env, o *fileOptions, arg, spool string) (*input.File, runner.Paths, error) {
 	dir := "."
 	if arg != "-" {
 		dir = filepath.Dir(o.paths(arg).Output)
@@ -67,7 +68,10 @@ func openInput(env Env, o *fileOptions, arg, spool string) (*input.File, runner.
 	if spool == "" {
 		spool = dir
 	}
-	f, err := input.Open(arg, env.Stdin, spool)
+	f, err := input.Open(ctx, arg, env.Stdin, spool)
+	if stopped := ctx.Err(); err != nil && stopped != nil {
+		return nil, runner.Paths{}, stopped
+	}
 	if err != nil {
 		return nil, runner.Paths{}, usagef("", "input: %s", err)
 	}

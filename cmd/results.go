@@ -61,7 +61,7 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 	if o.format != "openai" && o.format != "text" {
 		return usagef("", "--format %q: want openai or text", o.format)
 	}
-	file, paths, err := openInput(env, &o.files, arg, "")
+	file, paths, err := openInput(c.Context(), env, &o.files, arg, "")
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,10 @@ func Main(env Env) int {
 	if err != nil && isUnknownCommand(err) {
 		err = usagef("llmbatch --help, or --help after a command, lists the flags", "%s", err)
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		printError(env.Stderr, "interrupted; nothing was sent", "")
+		return exitInterrupt + signalOf(ctx)
+	}
 	return explain(env.Stderr, err)
 }
 

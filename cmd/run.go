@@ -111,10 +111,10 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 			return usagef("", "--%s needs --dry-run", name)
 		}
 	}
-	if arg == "-" && o.target.keyFile == "-" {
-		return usagef("give the key by a variable (--api-key-env NAME) or in a file", "run - and --api-key-file - both read standard input")
+	if err := o.target.check(arg); err != nil {
+		return err
 	}
-	file, paths, err := openInput(env, &o.files, arg, "")
+	file, paths, err := openInput(c.Context(), env, &o.files, arg, "")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -35,6 +36,27 @@ func (o *targetOptions) flags(fl *pflag.FlagSet) {
 	fl.DurationVar(&o.timeout, "timeout", 15*time.Minute, "longest `time` of one call")
 	fl.BoolVar(&o.allowPlain, "allow-plain-http", false, "allow http:// to another machine")
 	fl.StringVar(&o.caFile, "ca-file", "", "PEM `file` of certificate authorities to trust instead of the system's")
+}
+
+// envName is the form of a variable's name; few keys are only capitals.
+var (
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	shown   = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,39}$|^[A-Za-z_]{1,16}$`)
+)
+
+// check finds what is wrong with the flags before anything is read.
+func (o *targetOptions) check(input string) error {
+	if isStdin(input) && isStdin(o.keyFile) {
+		return usagef("give the key by a variable (--api-key-env NAME) or in a file", "run %s and --api-key-file %s both read standard input", input, o.keyFile)
+	}
+	if o.keyEnv != "" && !envName.MatchString(o.keyEnv) {
+		return usagef("for example --api-key-env HOUSE_KEY; a key on the command line can be read by others on this machine", "--api-key-env wants the name of a variable; what was given is none, and is not shown, for it may be a key")
+	}
+	return nil
+}
+
+func isStdin(name string) bool {
+	return name == "-" || name == "/dev/stdin" || name == "/dev/fd/0" || name == "/proc/self/fd/0"
 }
 
 const mockName = "mock"
@@ -207,6 +229,9 @@ func (o *targetOptions) key(env Env, p provider.Profile, elsewhere bool) (key pr
 		return key, nil
 	}
 	if o.keyEnv != "" || !p.KeyFree {
+		if o.keyEnv != "" && !shown.MatchString(o.keyEnv) {
+			names = []string{"the variable that was named (not shown, for it may be a key)"}
+		}
 		return key, usagef("set it, or name a file with --api-key-file", "no key: %s is not set", strings.Join(names, " or "))
 	}
 	return key, nil

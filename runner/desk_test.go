@@ -118,7 +118,7 @@ func ask(id, prompt string) string {
 // config is that of a run with the defaults of the command.
 func (d *desk) config(edit ...func(*Config)) *Config {
 	d.Helper()
-	f, err := input.Open(d.paths.Input, nil, filepath.Dir(d.paths.Input))
+	f, err := input.Open(context.Background(), d.paths.Input, nil, filepath.Dir(d.paths.Input))
 	if err != nil {
 		d.Fatal(err)
 	}

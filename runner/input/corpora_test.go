@@ -36,7 +36,7 @@ func TestCorpora(t *testing.T) {
 	}
 	for _, path := range paths {
 		for _, set := range []*Settings{{Model: "m"}, {Model: "m", Template: "{{.prompt}}"}, {Model: "m", PromptField: "prompt"}} {
-			f, err := Open(path, nil, t.TempDir())
+			f, err := Open(t.Context(), path, nil, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

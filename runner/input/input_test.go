@@ -18,7 +18,7 @@ func open(t testing.TB, text string) *File {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(path, nil, dir)
+	f, err := Open(t.Context(), path, nil, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

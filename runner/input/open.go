@@ -3,6 +3,7 @@ package input
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -39,11 +40,12 @@ type File struct {
 // decompressed to spoolDir as <name without .gz, .zst and .jsonl>.spool.jsonl; standard input ("-") and anything else that is no regular
 // file, such as a FIFO, as stdin-<first 12 hex digits of its sha256>.jsonl, decompressed as well. Spools have mode 0600 and appear under
 // their name when they are whole; a compressed stream that is cut or followed by something else is an error. UTF-16 is refused by name.
-func Open(path string, stdin io.Reader, spoolDir string) (*File, error) {
+// When ctx ends first, its error is wrapped and nothing is left behind.
+func Open(ctx context.Context, path string, stdin io.Reader, spoolDir string) (*File, error) {
 	if path == "-" {
-		return openStream("standard input", stdin, spoolDir)
+		return openStream("standard input", stoppable(ctx, stdin), spoolDir)
 	}
-	f, err := os.Open(path)
+	f, err := openFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func Open(path string, stdin io.Reader, spoolDir string) (*File, error) {
 	}
 	if !info.Mode().IsRegular() {
 		defer f.Close()
-		return openStream(path, f, spoolDir)
+		return openStream(path, stoppable(ctx, f), spoolDir)
 	}
 	head := make([]byte, 4)
 	n, err := f.ReadAt(head, 0)
@@ -65,7 +67,7 @@ func Open(path string, stdin io.Reader, spoolDir string) (*File, error) {
 	}
 	if compressed(head[:n]) {
 		defer f.Close()
-		out, err := spool(f, path, spoolDir, func(string) string {
+		out, err := spool(stoppable(ctx, f), path, spoolDir, func(string) string {
 			base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".gz"), ".zst")
 			return strings.TrimSuffix(base, ".jsonl") + ".spool.jsonl"
 		})

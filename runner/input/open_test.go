@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf16"
 
 	"github.com/klauspost/compress/zstd"
@@ -60,7 +62,7 @@ func TestOpenCompressed(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.content), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			f, err := Open(path, nil, spoolDir)
+			f, err := Open(t.Context(), path, nil, spoolDir)
 			if c.wantErr != "" {
 				if err == nil || !strings.HasSuffix(err.Error(), "/"+c.wantErr) {
 					t.Fatalf("got  %v\nwant %s", err, c.wantErr)
@@ -118,7 +120,7 @@ func TestOpenStreams(t *testing.T) {
 	for name, content := range map[string]string{"plain": twoLines, "gzip": gz(t, twoLines), "zstd": zst(t, twoLines)} {
 		t.Run("stdin "+name, func(t *testing.T) {
 			dir := t.TempDir()
-			f, err := Open("-", strings.NewReader(content), dir)
+			f, err := Open(t.Context(), "-", strings.NewReader(content), dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +129,7 @@ func TestOpenStreams(t *testing.T) {
 		})
 	}
 	t.Run("empty", func(t *testing.T) {
-		f, err := Open("-", strings.NewReader(""), t.TempDir())
+		f, err := Open(t.Context(), "-", strings.NewReader(""), t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +139,7 @@ func TestOpenStreams(t *testing.T) {
 		}
 	})
 	t.Run("broken", func(t *testing.T) {
-		_, err := Open("-", failing{}, t.TempDir())
+		_, err := Open(t.Context(), "-", failing{}, t.TempDir())
 		if err == nil || err.Error() != "read standard input: broken" {
 			t.Errorf("got %v", err)
 		}
@@ -163,10 +165,10 @@ func TestOpenUTF16(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := " is UTF-16, and JSON lines are UTF-8: iconv -f UTF-16 -t UTF-8 makes it so (PowerShell: Get-Content FILE | Set-Content -Encoding utf8 NEW)"
-		if _, err := Open(path, nil, t.TempDir()); err == nil || err.Error() != path+want {
+		if _, err := Open(t.Context(), path, nil, t.TempDir()); err == nil || err.Error() != path+want {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if _, err := Open("-", strings.NewReader(content), t.TempDir()); err == nil || err.Error() != "standard input"+want {
+		if _, err := Open(t.Context(), "-", strings.NewReader(content), t.TempDir()); err == nil || err.Error() != "standard input"+want {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -174,13 +176,23 @@ func TestOpenUTF16(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(dir, nil, dir); err == nil || err.Error() != dir+" is a folder" {
+	if _, err := Open(t.Context(), dir, nil, dir); err == nil || err.Error() != dir+" is a folder" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Open(filepath.Join(dir, "none"), nil, dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(t.Context(), filepath.Join(dir, "none"), nil, dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Open("-", strings.NewReader(twoLines), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(t.Context(), "-", strings.NewReader(twoLines), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestStoppableGivesAll(t *testing.T) {
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "end with the data": iotest.DataErrReader,
+	} {
+		if err := iotest.TestReader(stoppable(t.Context(), wrap(strings.NewReader(twoLines))), []byte(twoLines)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
