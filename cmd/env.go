@@ -17,14 +17,16 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	IsTTY          func() bool // whether Stderr is a terminal
-	Width          func() int  // columns of Stderr's terminal; 0 = not known
+	StdoutIsTTY    func() bool
+	Width          func() int // columns of Stderr's terminal; 0 = not known
 }
 
 // OSEnv is the environment of the process.
 func OSEnv() Env {
 	return Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
-		IsTTY: func() bool { return term.IsTerminal(int(os.Stderr.Fd())) },
+		IsTTY:       func() bool { return term.IsTerminal(int(os.Stderr.Fd())) },
+		StdoutIsTTY: func() bool { return term.IsTerminal(int(os.Stdout.Fd())) },
 		Width: func() int {
 			w, _, err := term.GetSize(int(os.Stderr.Fd()))
 			if err != nil {

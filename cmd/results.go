@@ -86,7 +86,7 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 	if err != nil {
 		return err
 	}
-	missing, err := o.print(env.Stdout, paths, places)
+	missing, err := o.print(env.Stdout, env.StdoutIsTTY(), paths, places)
 	if err != nil {
 		return err
 	}
@@ -187,8 +187,9 @@ func confirmed(file *input.File, index *input.Index, path string, places []place
 	return current, err
 }
 
-// print writes the lines in the order of the input.
-func (o *resultsOptions) print(w io.Writer, paths runner.Paths, places []place) (missing int, err error) {
+// print writes the lines in the order of the input. On a terminal what would
+// drive it is written as escapes, which in JSON mean the same.
+func (o *resultsOptions) print(w io.Writer, terminal bool, paths runner.Paths, places []place) (missing int, err error) {
 	readers := map[bool]*result.Reader{}
 	for dead, path := range map[bool]string{true: paths.Errors, false: paths.Output} {
 		r, err := result.OpenReader(path)
@@ -219,6 +220,9 @@ func (o *resultsOptions) print(w io.Writer, paths runner.Paths, places []place) 
 			if line, err = textOf(buf); err != nil {
 				return missing, err
 			}
+		}
+		if terminal {
+			line = []byte(clean(string(line)))
 		}
 		if _, err := out.Write(append(line, '\n')); err != nil {
 			return missing, err

@@ -1,0 +1,31 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/result"
+)
+
+// TestTextOnTerminal: an answer cannot drive the terminal that it is shown on;
+// in a pipe it is what it is.
+func TestTextOnTerminal(t *testing.T) {
+	const line = `{"id":"k","response":{"status_code":200,"body":{"choices":[{"message":{"content":"a\u001b]0;title\u0007\u202eb\tc\nd é"}}]}},"error":null,"llmbatch":{"op":"a"}}` + "\n"
+	path := filepath.Join(t.TempDir(), "x.results.jsonl")
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for terminal, want := range map[bool]string{
+		true: "a\\u001b]0;title\\u0007\\u202eb\tc\\nd é\n", false: "a\x1b]0;title\a\u202eb\tc\\nd é\n",
+	} {
+		o := resultsOptions{format: "text"}
+		var out strings.Builder
+		_, err := o.print(&out, terminal, runner.Paths{Output: path, Errors: path + ".none"}, []place{{span: result.Span{Length: int64(len(line) - 1)}}})
+		if err != nil || out.String() != want {
+			t.Errorf("terminal %t: got %q, %v; want %q", terminal, out.String(), err, want)
+		}
+	}
+}
