@@ -13,6 +13,10 @@ import (
 // wait is never slept anyway.
 const maxHint = 10 * 365 * 24 * time.Hour
 
+// Endless reports a wait that is as long as hints can be: what the server
+// named is no moment to come back at.
+func Endless(d time.Duration) bool { return d > maxHint-24*time.Hour }
+
 // ServerNow returns the moment the answer was made by the server's own clock,
 // so that dates in it are right even if the local clock is not; local without
 // a readable Date header.
@@ -100,8 +104,7 @@ func parseReset(v string, now time.Time) (time.Duration, bool) {
 		return until(now, t), err == nil
 	}
 	if last := v[len(v)-1]; 'a' <= last && last <= 'z' {
-		d, err := time.ParseDuration(v)
-		return min(d, maxHint), err == nil && d >= 0
+		return duration(v)
 	}
 	d, ok := number(v, time.Second)
 	if !ok {
@@ -118,6 +121,17 @@ func parseReset(v string, now time.Time) (time.Duration, bool) {
 		return until(now, time.UnixMilli(int64(f*1000))), true
 	}
 	return d, true
+}
+
+var durationForm = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]*)?(?:h|ms|us|ns|m|s))+$`)
+
+// duration reads a Go duration; one too large for it is maxHint.
+func duration(v string) (time.Duration, bool) {
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		return maxHint, durationForm.MatchString(v)
+	}
+	return min(d, maxHint), d >= 0
 }
 
 // emptyReset returns the longest reset among the limits that have nothing
@@ -151,8 +165,8 @@ var (
 // seconds", "retry in 10h17m5.7s".
 func textHint(s string) (time.Duration, bool) {
 	if m := hintDuration.FindStringSubmatch(s); m != nil {
-		if d, err := time.ParseDuration(strings.ToLower(m[1])); err == nil {
-			return min(d, maxHint), true
+		if d, ok := duration(strings.ToLower(m[1])); ok {
+			return d, true
 		}
 	}
 	m := hintWords.FindStringSubmatch(s)

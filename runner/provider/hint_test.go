@@ -41,6 +41,9 @@ func TestWaitHint(t *testing.T) {
 		{head("Retry-After", ""), none, "", none},
 		{head("Retry-After", "0x10"), none, "", none},
 		{head("Retry-After", "1e100"), none, "", maxHint},
+		{http.Header{}, none, "Please try again in 999999999999h.", maxHint},
+		{head("X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "999999999999h"), none, "", maxHint},
+		{head("Retry-After", "Fri, 01 Jan 2700 00:00:00 GMT"), none, "", maxHint},
 		{head("Retry-After", "1e999"), none, "", maxHint},
 		{head("Retry-After", long), none, "", maxHint},
 		{head("Retry-After", "99999999999"), none, "", maxHint},
@@ -88,7 +91,7 @@ func TestParseReset(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"60": time.Minute, "17ms": 17 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "0s": 0,
 		"1705312200": time.Minute, "1705312200000": time.Minute, "1705312200.5": 60500 * time.Millisecond,
-		"1705312000": 0, "2024-01-15T09:50:00Z": time.Minute, "1e300": maxHint,
+		"1705312000": 0, "2024-01-15T09:50:00Z": time.Minute, "1e300": maxHint, "999999999999h": maxHint,
 		"1d": -1, "-5s": -1, "-5": -1, "soon": -1, "": -1, "T": -1, "NaN": -1,
 	} {
 		got, ok := parseReset(in, now)

@@ -67,6 +67,20 @@ type Usage struct {
 	Known                            bool
 }
 
+// mostTokens is more than any call can use.
+const mostTokens = 1_000_000_000_000
+
+// Plausible reports that counts of tokens can be such: an answer that says
+// otherwise says nothing of its usage.
+func Plausible(tokens ...int64) bool {
+	for _, n := range tokens {
+		if n < 0 || n > mostTokens {
+			return false
+		}
+	}
+	return true
+}
+
 // Window is one limit as the server reports it; -1 (or a negative
 // ResetAfter) means that it did not say.
 type Window struct {

@@ -79,7 +79,10 @@ func (p Policy) Decide(now time.Time, rnd func() float64, s *State, h *Health, e
 		return d
 	}
 	if e.Kind == provider.KindDailyLimit || e.HasRetryAfter && e.RetryAfter > p.MaxWait && (g == refusal || g == routeWide) {
-		d.Action, d.NotBefore = Park, comeBack(now, e)
+		if d.Action, d.NotBefore = Park, comeBack(now, e); provider.Endless(d.NotBefore.Sub(now)) {
+			d.NotBefore = time.Time{}
+			d.Reason = "the wait that is asked for is longer than any sensible time: " + d.Reason
+		}
 		return d
 	}
 	switch g {

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,16 @@ func TestRefusalPausesRoute(t *testing.T) {
 	}
 	if d.Action != Stop || now.Sub(t0) != 30*time.Minute {
 		t.Errorf("got %s after %v, want stop after 30m", d.Action, now.Sub(t0))
+	}
+}
+
+// TestEndlessWait: no moment is made up of a wait that ends never.
+func TestEndlessWait(t *testing.T) {
+	for d, endless := range map[time.Duration]bool{10 * 365 * 24 * time.Hour: true, 365 * 24 * time.Hour: false} {
+		got := Policy{}.Decide(t0, half, &State{}, healthy(), hinted(provider.KindRateLimited, d), false)
+		if got.Action != Park || got.NotBefore.IsZero() != endless || strings.Contains(got.Reason, "sensible") != endless {
+			t.Errorf("%v: got %s until %v, %q", d, got.Action, got.NotBefore, got.Reason)
+		}
 	}
 }
 

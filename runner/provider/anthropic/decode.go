@@ -33,14 +33,14 @@ type usage struct {
 }
 
 func (u *usage) public() provider.Usage {
-	if u == nil {
+	if u == nil || !provider.Plausible(u.Input, u.CacheRead, u.CacheWrite, u.Output) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{
-		Input:     max(u.Input, 0) + max(u.CacheRead, 0) + max(u.CacheWrite, 0),
-		Output:    max(u.Output, 0),
-		Cached:    max(u.CacheRead, 0),
-		Reasoning: max(u.OutputIn.Thinking, u.OutputIn.Reasoning, 0),
+		Input:     u.Input + u.CacheRead + u.CacheWrite,
+		Output:    u.Output,
+		Cached:    u.CacheRead,
+		Reasoning: min(max(u.OutputIn.Thinking, u.OutputIn.Reasoning, 0), u.Output),
 	}
 	p.Known = p.Input > 0 || p.Output > 0
 	return p

@@ -35,14 +35,14 @@ type usage struct {
 }
 
 func (u *usage) public() provider.Usage {
-	if u == nil {
+	if u == nil || !provider.Plausible(u.Prompt, u.ToolPrompt, u.Candidates, u.Thoughts) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{
-		Input:     max(u.Prompt, 0) + max(u.ToolPrompt, 0),
-		Output:    max(u.Candidates, 0) + max(u.Thoughts, 0),
-		Cached:    max(u.Cached, 0),
-		Reasoning: max(u.Thoughts, 0),
+		Input:     u.Prompt + u.ToolPrompt,
+		Output:    u.Candidates + u.Thoughts,
+		Cached:    min(max(u.Cached, 0), u.Prompt+u.ToolPrompt),
+		Reasoning: u.Thoughts,
 	}
 	p.Known = p.Input > 0 || p.Output > 0
 	return p

@@ -105,3 +105,16 @@ func TestStreamIsRefusedUnsent(t *testing.T) {
 		}
 	}
 }
+
+// TestImpossibleUsage: numbers that no call can have used are no usage at all.
+func TestImpossibleUsage(t *testing.T) {
+	for _, u := range []usage{{Prompt: -5, Completion: 3}, {Prompt: 5, Completion: 2_000_000_000_000}, {Total: -1}} {
+		if got := u.public(); got != (provider.Usage{}) {
+			t.Errorf("%+v: got %+v, want none", u, got)
+		}
+	}
+	u := usage{Prompt: 7, Completion: 3, Cached: 9}
+	if got, want := u.public(), (provider.Usage{Input: 7, Output: 3, Cached: 7, Known: true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

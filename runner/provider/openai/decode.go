@@ -49,19 +49,18 @@ type usage struct {
 }
 
 func (u *usage) public() provider.Usage {
-	if u == nil {
+	if u == nil || !provider.Plausible(u.Prompt, u.Input, u.Completion, u.Output, u.Total) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{
-		Input:     max(u.Prompt, u.Input, 0),
-		Output:    max(u.Completion, u.Output, 0),
-		Cached:    max(u.PromptIn.Cached, u.InputIn.Cached, u.Cached, u.CacheHit, 0),
-		Reasoning: max(u.CompletionIn.Reasoning, u.OutputIn.Reasoning, 0),
-		Known:     true,
+		Input:  max(u.Prompt, u.Input),
+		Output: max(u.Completion, u.Output),
 	}
 	if p.Input == 0 && p.Output == 0 {
-		p.Input = max(u.Total, 0)
+		p.Input = u.Total
 	}
+	p.Cached = min(max(u.PromptIn.Cached, u.InputIn.Cached, u.Cached, u.CacheHit, 0), p.Input)
+	p.Reasoning = min(max(u.CompletionIn.Reasoning, u.OutputIn.Reasoning, 0), p.Output)
 	p.Known = p.Input > 0 || p.Output > 0
 	return p
 }
