@@ -252,8 +252,12 @@ func (s *scheduler) tooFar(now time.Time, l *lane, wait limit.Wait) bool {
 	if wait.Until.Sub(now) > time.Hour {
 		kind = provider.KindDailyLimit
 	}
+	until := wait.Until
+	if until.Sub(now) > 365*24*time.Hour {
+		until = time.Time{} // no moment that anyone means
+	}
 	s.shut(now, l, &Stop{
-		Kind: StopBound, Until: wait.Until,
+		Kind: StopBound, Until: until,
 		Reason: fmt.Sprintf("the next call would have to wait longer than --max-wait %s (%s)", allowed, wait.Reason),
 		Hint:   "run the same command again then, or allow the wait with --max-wait",
 	}, kind)
