@@ -1,13 +1,14 @@
 package cmd
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,10 +21,15 @@ import (
 
 // resultsOptions are the flags of results.
 type resultsOptions struct {
-	files  fileOptions
-	job    jobOptions
-	format string
-	failed bool
+	files    fileOptions
+	job      jobOptions
+	format   string
+	fields   string
+	order    string
+	failed   bool
+	attempts bool
+
+	columns []column // of csv and jsonl
 }
 
 func newResults(env Env) *cobra.Command {
@@ -32,17 +38,30 @@ func newResults(env Env) *cobra.Command {
 		Use:   "results INPUT",
 		Short: "Print the results of INPUT in the order of its lines",
 		Long: `Results prints what has finished, in the order of the input's lines: whole
-lines (openai) or the answers' text alone (text; line breaks in an answer are
-kept as \n, so that each answer is one line). It works while a run goes on. A
-line without a result yet is left out and counted on stderr.`,
-		Example: "  llmbatch results prompts.jsonl > sorted.jsonl\n  llmbatch results prompts.jsonl --format text\n  llmbatch results prompts.jsonl --failed",
-		Args:    oneInput(),
-		RunE:    func(c *cobra.Command, args []string) error { return printResults(c, env, o, args[0]) },
+lines (openai), the answers' text alone (text; line breaks in an answer are kept
+as \n, so that each answer is one line), or the fields that --fields names, as a
+table with a header (csv) or as one flat object a line (jsonl). It works while a
+run goes on. A line without a result yet is left out and counted on stderr.
+
+Fields: ` + fieldHelp() + `
+
+With --attempts, csv and jsonl get a further field, attempt_list, and openai one
+in its llmbatch object: each call with provider, model, time, status and class,
+as far as the checkpoint keeps them. No run can start while they are printed.`,
+		Example: `  llmbatch results prompts.jsonl > sorted.jsonl
+  llmbatch results prompts.jsonl --format text
+  llmbatch results prompts.jsonl --format csv --fields custom_id,text,metadata.topic > answers.csv
+  llmbatch results prompts.jsonl --failed --format jsonl --attempts`,
+		Args: oneInput(),
+		RunE: func(c *cobra.Command, args []string) error { return printResults(c, env, o, args[0]) },
 	}
 	fl := c.Flags()
 	o.files.readFlags(fl)
-	fl.StringVar(&o.format, "format", "openai", "`openai|text`")
+	fl.StringVar(&o.format, "format", "openai", "`openai|text|csv|jsonl`")
+	fl.StringVar(&o.fields, "fields", "", "comma-separated `names` of the fields of csv and jsonl (default "+defaultFields+")")
+	fl.StringVar(&o.order, "order", "input", "`input|completion`: of the input's lines, or as the files have them, answers first")
 	fl.BoolVar(&o.failed, "failed", false, "only the failures")
+	fl.BoolVar(&o.attempts, "attempts", false, "add the calls that were made for each operation")
 	fl.StringVar(&o.job.idField, "id-field", "", "as given to run")
 	fl.StringVar(&o.job.promptField, "prompt-field", "", "as given to run")
 	fl.StringVar(&o.job.template, "template", "", "as given to run")
@@ -58,8 +77,8 @@ type place struct {
 }
 
 func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) error {
-	if o.format != "openai" && o.format != "text" {
-		return usagef("", "--format %q: want openai or text", o.format)
+	if err := o.check(); err != nil {
+		return err
 	}
 	file, paths, err := openInput(c.Context(), env, &o.files, arg, "")
 	if err != nil {
@@ -86,7 +105,12 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 	if err != nil {
 		return err
 	}
-	missing, err := o.print(env.Stdout, env.StdoutIsTTY(), paths, places)
+	log, err := o.openLog(env.Stderr, index, paths.Checkpoint)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	missing, err := o.print(env.Stdout, env.StdoutIsTTY(), paths, places, log)
 	if err != nil {
 		return err
 	}
@@ -101,6 +125,42 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 		fmt.Fprintf(env.Stderr, "llmbatch: %s without a result yet\n", count(missing, "operation"))
 	}
 	return nil
+}
+
+// fieldHelp lists the fields in lines that fit a terminal.
+func fieldHelp() string {
+	text, width := "", len("Fields: ")
+	for _, name := range fieldNames() {
+		if width += len(name) + 2; width > 78 {
+			text, width = strings.TrimSuffix(text, " ")+"\n", len(name)+2
+		}
+		text += name + ", "
+	}
+	return strings.TrimSuffix(text, ", ")
+}
+
+// check finds what is wrong with the flags before anything is read.
+func (o *resultsOptions) check() (err error) {
+	table := o.format == "csv" || o.format == "jsonl"
+	switch {
+	case !table && o.format != "openai" && o.format != "text":
+		return usagef("", "--format %q: want openai, text, csv or jsonl", o.format)
+	case o.order != "input" && o.order != "completion":
+		return usagef("", "--order %q: want input or completion", o.order)
+	case o.fields != "" && !table:
+		return usagef("add --format csv or --format jsonl", "--fields does not apply to --format %s", o.format)
+	case o.attempts && o.format == "text":
+		return usagef("", "--attempts does not apply to --format text")
+	case !table:
+		return nil
+	}
+	if o.fields == "" {
+		o.fields = defaultFields
+	}
+	if o.columns, err = parseFields(o.fields); err == nil && o.attempts {
+		o.columns = append(o.columns, column{attemptList, func(r *row) any { return r.attempts }})
+	}
+	return err
 }
 
 // findPlaces notes where the line of each entry lies. Of several lines of one
@@ -187,9 +247,8 @@ func confirmed(file *input.File, index *input.Index, path string, places []place
 	return current, err
 }
 
-// print writes the lines in the order of the input. On a terminal what would
-// drive it is written as escapes, which in JSON mean the same.
-func (o *resultsOptions) print(w io.Writer, terminal bool, paths runner.Paths, places []place) (missing int, err error) {
+// print writes the lines in the order that was asked for.
+func (o *resultsOptions) print(w io.Writer, terminal bool, paths runner.Paths, places []place, log *attemptLog) (missing int, err error) {
 	readers := map[bool]*result.Reader{}
 	for dead, path := range map[bool]string{true: paths.Errors, false: paths.Output} {
 		r, err := result.OpenReader(path)
@@ -202,9 +261,13 @@ func (o *resultsOptions) print(w io.Writer, terminal bool, paths runner.Paths, p
 		defer r.Close()
 		readers[dead] = r
 	}
-	out := bufio.NewWriterSize(w, 256<<10)
+	out, err := newRowWriter(w, terminal, o.format, o.columns)
+	if err != nil {
+		return 0, err
+	}
 	var buf []byte
-	for _, p := range places {
+	for i := range o.sorted(places) {
+		p := places[i]
 		if p.span.Length == 0 {
 			missing++
 			continue
@@ -215,72 +278,47 @@ func (o *resultsOptions) print(w io.Writer, terminal bool, paths runner.Paths, p
 		if buf, err = readers[p.dead].Raw(p.span, buf); err != nil {
 			return missing, err
 		}
-		line := buf
-		if o.format == "text" {
-			if line, err = textOf(buf); err != nil {
-				return missing, err
-			}
+		attempts, err := log.of(i, p)
+		if err == nil {
+			err = out.write(buf, attempts)
 		}
-		if terminal {
-			line = []byte(clean(string(line)))
-		}
-		if _, err := out.Write(append(line, '\n')); err != nil {
+		if err != nil {
 			return missing, err
 		}
 	}
-	return missing, out.Flush()
+	return missing, out.flush()
 }
 
-// textOf takes the answer's text out of a line, on one line; of a failure its
-// message.
-func textOf(raw []byte) ([]byte, error) {
-	l, err := result.Decode(raw)
-	if err != nil {
-		return nil, err
-	}
-	text := ""
-	switch {
-	case l.Error != nil:
-		text = "error: " + l.Error.Code + ": " + l.Error.Message
-	case l.Response != nil:
-		text = answerText(l.Response.Body)
-	}
-	return []byte(strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`).Replace(text)), nil
-}
-
-// answerText finds the text in an answer of any of the APIs; an answer
-// without one (an embedding) is given as its JSON.
-func answerText(body json.RawMessage) string {
-	var a struct {
-		Choices []struct {
-			Text    string
-			Message struct{ Content, Refusal *string }
+// sorted gives the places in the order of the input, or in that in which the
+// lines lie in their files: answers as they came, then failures.
+func (o *resultsOptions) sorted(places []place) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if o.order != "completion" {
+			for i := range places {
+				if !yield(i) {
+					return
+				}
+			}
+			return
 		}
-		Output []struct {
-			Content []struct{ Text, Refusal string }
+		order := make([]uint32, len(places))
+		for i := range order {
+			order[i] = uint32(i)
 		}
-	}
-	if json.Unmarshal(body, &a) != nil {
-		return string(body)
-	}
-	var text []string
-	for _, c := range a.Choices {
-		switch {
-		case c.Message.Content != nil:
-			text = append(text, *c.Message.Content)
-		case c.Message.Refusal != nil:
-			text = append(text, *c.Message.Refusal)
-		case c.Text != "":
-			text = append(text, c.Text)
+		slices.SortFunc(order, func(a, b uint32) int {
+			p, q := places[a], places[b]
+			if p.dead != q.dead {
+				if q.dead {
+					return -1
+				}
+				return 1
+			}
+			return cmp.Compare(p.span.Offset, q.span.Offset)
+		})
+		for _, i := range order {
+			if !yield(int(i)) {
+				return
+			}
 		}
 	}
-	for _, o := range a.Output {
-		for _, c := range o.Content {
-			text = append(text, c.Text+c.Refusal)
-		}
-	}
-	if text == nil {
-		return string(body)
-	}
-	return strings.Join(text, "\n")
 }

@@ -23,7 +23,7 @@ func TestTextOnTerminal(t *testing.T) {
 	} {
 		o := resultsOptions{format: "text"}
 		var out strings.Builder
-		_, err := o.print(&out, terminal, runner.Paths{Output: path, Errors: path + ".none"}, []place{{span: result.Span{Length: int64(len(line) - 1)}}})
+		_, err := o.print(&out, terminal, runner.Paths{Output: path, Errors: path + ".none"}, []place{{span: result.Span{Length: int64(len(line) - 1)}}}, nil)
 		if err != nil || out.String() != want {
 			t.Errorf("terminal %t: got %q, %v; want %q", terminal, out.String(), err, want)
 		}
