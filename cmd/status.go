@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner"
 )
 
 // standing is what a checkpoint holds, or what the run that holds it has
@@ -89,20 +90,29 @@ func readStanding(path string) (*standing, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
 	case err != nil:
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return nil, unreadable(path, err)
 	}
 	defer store.Close()
 	st := &standing{Checkpoint: path, Counts: map[string]int{}, Classes: map[string]int{}}
 	if err := store.All(func(op *checkpoint.Operation) error { st.add(op); return nil }); err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return nil, unreadable(path, err)
 	}
 	meta, err := store.Meta()
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return nil, unreadable(path, err)
 	}
 	st.Operations = meta.Operations
 	st.derive()
 	return st, nil
+}
+
+// unreadable says what to do about a checkpoint that cannot be read.
+func unreadable(path string, err error) error {
+	e := &runner.Error{Msg: "checkpoint " + path, Err: err}
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		e.Hint = "llmbatch run with the same flags keeps it aside and rebuilds it from the output and errors files"
+	}
+	return e
 }
 
 // derive adds the rows up to the figures that run prints as well. A row in

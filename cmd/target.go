@@ -97,6 +97,9 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	if all.dry.on {
 		return p, nil
 	}
+	if o.baseURL != "" {
+		p = withStandardKey(p)
+	}
 	key, err := o.key(env, p, elsewhere)
 	if err != nil {
 		return p, err
@@ -235,6 +238,15 @@ func (o *targetOptions) key(env Env, p provider.Profile, elsewhere bool) (key pr
 		return key, usagef("set it, or name a file with --api-key-file", "no key: %s is not set", strings.Join(names, " or "))
 	}
 	return key, nil
+}
+
+// withStandardKey lets a compatible server that the command line names have the
+// key of the API that it speaks, if that is set.
+func withStandardKey(p provider.Profile) provider.Profile {
+	if p.Name == "openai-compatible" {
+		p.KeyEnv = []string{"OPENAI_API_KEY"}
+	}
+	return p
 }
 
 func sameHost(a, b string) bool {

@@ -69,7 +69,6 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 // survey is makePlan without a write: again are the rows that change.
 func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, again []*checkpoint.Operation, err error) {
 	p = newPlan(c, b.index)
-	p.removed = len(b.removed)
 	err = b.store.All(func(op *checkpoint.Operation) error {
 		for _, a := range op.Attempts {
 			if stillCounts(a, now) {
@@ -78,6 +77,10 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 		}
 		i, ok := b.index.Find(op.ID)
 		if !ok {
+			if p.gone(op, now) {
+				mine := *op
+				again = append(again, &mine)
+			}
 			return nil
 		}
 		mark, err := b.judge(c, p, i, op, now, settingsChanged)
@@ -153,6 +156,20 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 		p.doubt(c, b.index, i)
 	}
 	return false, nil
+}
+
+// gone notes a row whose line is no longer in the input. It tells whether it put
+// the row back: a line that was left out as invalid has been mended or taken out,
+// so that there is nothing to tell of it any more.
+func (p *plan) gone(op *checkpoint.Operation, now time.Time) bool {
+	switch {
+	case op.Status == checkpoint.DeadLetter && op.Class == ClassInvalid:
+		*op = checkpoint.Operation{Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Line: op.Line, Incarnation: op.Incarnation, Created: now}
+		return true
+	case isFinal(op.Status):
+		p.removed++
+	}
+	return false
 }
 
 // counting are the attempts that may still fill a window. A row keeps them when

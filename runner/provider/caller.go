@@ -193,7 +193,18 @@ func (c *Caller) Failure(reply *Reply, code, text string, wait time.Duration) *E
 		Sent: true, SentAt: reply.SentAt,
 	}
 	e.RetryAfter, e.HasRetryAfter = WaitHint(h, wait, e.Rate, text, reply.Done)
+	if reply.StatusCode == http.StatusUnauthorized && c.header.Get(c.Profile.AuthHeader) == "" && c.header.Get("Authorization") == "" {
+		e.Message += " (no key was sent: " + c.missingKey() + ")"
+	}
 	return e
+}
+
+// missingKey says where a key would have come from.
+func (c *Caller) missingKey() string {
+	if len(c.Profile.KeyEnv) == 0 {
+		return "no variable is named that holds one"
+	}
+	return strings.Join(c.Profile.KeyEnv, " or ") + " is not set"
 }
 
 // BodyText is what to say of an answer without an error object.
