@@ -195,7 +195,11 @@ func (f *configured) client(t *route.Target) (provider.Client, string, error) {
 	keys := *f.target
 	keys.keyEnv = t.KeyEnv
 	own := t.BaseURL == "" && p.BaseURL == "" || sameHost(base, p.BaseURL)
-	elsewhere := !own && base != f.target.baseURL
+	named := base == f.target.baseURL // on the command line
+	elsewhere := !own && !named
+	if named {
+		p = withStandardKey(p)
+	}
 	if elsewhere && t.KeyEnv == "" {
 		p.KeyEnv, p.KeyFree = nil, true
 	}
