@@ -44,7 +44,10 @@ type Config struct {
 	// the dispatcher at most ten times a second and must not block.
 	Notice   func(string)
 	Progress func(Progress)
-	Tee      io.Writer // gets each result line after its sync; nil = nobody
+	// Observe gets every transition, from the dispatcher's goroutine alone, and
+	// must not block; nil = nobody looks.
+	Observe func(Event)
+	Tee     io.Writer // gets each result line after its sync; nil = nobody
 }
 
 // OnChanged says what happens to finished operations when a setting that

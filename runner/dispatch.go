@@ -58,6 +58,7 @@ func (r *run) dispatch(ctx context.Context) error {
 		d.send(time.Now())
 		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
 			d.sched.observe(time.Now())
+			d.sched.measure(time.Now())
 			return d.err
 		}
 		var fed <-chan *chunk[*job]
@@ -126,6 +127,7 @@ func (d *dispatcher) handle(ev event) {
 		d.tellOutage(ev)
 	case eventStored:
 		d.sched.stored(ev.job, ev.stored)
+		d.sched.tellStored(time.Now(), ev.job, ev.stored)
 		d.twins.finished(d, ev.job, ev.stored)
 	case eventFatal:
 		d.sched.lost(ev.job)
@@ -185,6 +187,7 @@ func (d *dispatcher) enter(now time.Time, j *job) {
 	}
 	if j.hold {
 		d.sched.count.Held++
+		d.sched.tell(now, j, Event{What: Held})
 		return
 	}
 	d.tellModel(j)
@@ -253,6 +256,7 @@ func (d *dispatcher) tick(now time.Time) {
 	if now.Sub(d.shown) >= time.Second {
 		d.shown = now
 		d.publish(now)
+		d.sched.measure(now)
 	}
 }
 

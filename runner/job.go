@@ -33,7 +33,9 @@ type job struct {
 	ticket   limit.Ticket
 	state    retry.State
 	dear     money.Amount // what it can cost, while it is on the wire
+	due      time.Time    // since when it could have been granted
 	granted  time.Time
+	attempt  int // the number of the last one granted; 0 = none yet
 	onWire   bool
 }
 

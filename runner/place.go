@@ -110,16 +110,17 @@ func (s *scheduler) choose(now time.Time, j *job, v view) (at int, reason string
 }
 
 // move points a job that is in no queue at another target.
-func (s *scheduler) move(j *job, at int, reason string) bool {
+func (s *scheduler) move(now time.Time, j *job, at int, reason string) bool {
 	if at == j.way.at {
 		return true
 	}
-	from := s.lane(j)
+	from, model := s.lane(j), j.rec.Model
 	if s.steer(j, at) != nil {
 		return false // the body has no model to replace: it stays where it is
 	}
 	if at > 0 {
 		s.count.Fallbacks[fallback{from.name(), s.lane(j).name(), reason}]++
+		s.tell(now, j, Event{What: FellBack, FromProvider: from.Provider, FromModel: model, Reason: reason})
 	}
 	return true
 }
@@ -151,7 +152,7 @@ func (s *scheduler) settle(now time.Time, j *job) bool {
 	if j.way.choice() && !s.doubtful(now, j) {
 		for _, v := range []view{waitedOn, atAll} {
 			if at, reason, ok := s.choose(now, j, v); ok {
-				return s.move(j, at, reason)
+				return s.move(now, j, at, reason)
 			}
 		}
 	}
@@ -190,7 +191,7 @@ func (s *scheduler) spill(now time.Time, l *lane) (*job, time.Time) {
 		return nil, time.Time{}
 	}
 	s.size -= len(j.rec.Body)
-	moved := s.move(j, at, reason)
+	moved := s.move(now, j, at, reason)
 	s.size += len(j.rec.Body)
 	if !moved {
 		l.enqueue(j)
@@ -267,6 +268,8 @@ func (s *scheduler) shut(now time.Time, l *lane, stop *Stop, kind provider.Kind)
 		if s.settle(now, j) {
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)
+		} else {
+			s.tell(now, j, Event{What: Left})
 		}
 	}
 	for _, other := range s.lanes {

@@ -13,7 +13,8 @@ import (
 type Routes struct {
 	// Resolve gives the route of a line's task; an error ends the line.
 	Resolve func(task string) (*Route, error)
-	Text    string // what of it changes requests, for the comparison with earlier runs
+	Tasks   []string // that the config names
+	Text    string   // what of it changes requests, for the comparison with earlier runs
 }
 
 // Route is a task's route and where its targets are.

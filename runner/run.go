@@ -95,6 +95,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		r.sched = newScheduler(r.Config, r.plan, r.started)
+		r.sched.watch = r.Observe
 		r.sched.shutUnusable()
 	}
 	if err != nil {

@@ -20,6 +20,7 @@ type scheduler struct {
 	policy retry.Policy // of jobs without a route
 	steer  func(j *job, at int) error
 	rand   *rand.Rand
+	watch  func(Event) // nil = nobody; the dry run's are not told
 	began  time.Time
 	money  purse
 	lanes  []*lane
@@ -132,12 +133,15 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	}
 	l := s.lane(j)
 	s.size += len(j.rec.Body)
+	j.due = now
 	switch {
 	case j.op.NotBefore.After(now):
+		j.due = j.op.NotBefore
 		l.delayed.Push(j, j.op.NotBefore)
 	default:
 		l.enqueue(j)
 	}
+	s.tell(j.due, j, Event{What: Queued})
 	return nil
 }
 
@@ -282,9 +286,11 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	if j.tokens.MaxOutput == 0 && !noOutput(j.rec.API) {
 		s.count.Uncapped++
 	}
-	if j.tries() > 0 {
+	j.attempt = j.tries() + 1
+	if j.attempt > 1 {
 		s.count.Retries++
 	}
+	s.tellGrant(now, j)
 }
 
 // left takes a job off the wire; storing what became of it follows.
@@ -313,6 +319,7 @@ func earliest(a, b time.Time) time.Time {
 // sent starts the time after which the charge leaves the window.
 func (s *scheduler) sent(at time.Time, j *job) {
 	s.lane(j).limiter.Sent(at, j.ticket)
+	s.tell(at, j, Event{What: Sent})
 	if s.count.FirstSent.IsZero() {
 		s.count.FirstSent = at
 	}

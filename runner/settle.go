@@ -21,6 +21,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	}
 	used, known := l.usedBy(j, resp.Usage)
 	l.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate)})
+	spent := s.money.spent
 	s.money.settle(l.Price, j, resp.Usage)
 	c := &s.count
 	if resp.Usage.Known {
@@ -38,6 +39,10 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	case provider.FinishRefused, provider.FinishContentFilter:
 		c.Refused++
 	}
+	s.tell(now, j, Event{
+		What: Answered, StatusCode: resp.StatusCode, RequestID: resp.RequestID, Used: resp.Usage.Input + resp.Usage.Output,
+		Latency: now.Sub(resp.SentAt), Cost: s.money.spent - spent,
+	})
 }
 
 // failed settles a call without an answer and decides what follows.
@@ -57,11 +62,17 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	} else {
 		l.limiter.Cancel(now, j.ticket)
 	}
+	spent := s.money.spent
 	s.money.fail(j, err.Unknown())
 	if err.Unknown() {
 		s.noteUnknown(j.op.ID)
 	}
-	return s.decide(now, j, err)
+	s.tellFailure(now, j, err, s.money.spent-spent)
+	v := s.decide(now, j, err)
+	if j.due = now; v.notBefore.After(now) {
+		j.due = v.notBefore
+	}
+	return v
 }
 
 // decide asks the policy and carries its decision out as far as it is the
@@ -138,7 +149,7 @@ func (s *scheduler) fallBack(now time.Time, j *job, err *provider.Error, d retry
 	if !ok && (spent || s.lane(j).down != nil) {
 		at, reason, ok = s.choose(now, j, waitedOn)
 	}
-	if !ok || at == j.way.at || !s.move(j, at, reason) {
+	if !ok || at == j.way.at || !s.move(now, j, at, reason) {
 		return
 	}
 	if spent {
@@ -170,9 +181,11 @@ func (s *scheduler) stored(j *job, v verdict) {
 		if l := s.lane(j); l.down == nil {
 			s.size += len(j.rec.Body)
 			l.delayed.Push(j, v.notBefore)
+			s.tell(j.due, j, Event{What: Queued})
 		} else if s.settle(v.notBefore, j) {
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)
+			s.tell(j.due, j, Event{What: Queued})
 		}
 	case v.status == checkpoint.Completed:
 		s.count.Completed++

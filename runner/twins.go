@@ -51,6 +51,7 @@ func (t *twins) wait(d *dispatcher, j *job) bool {
 // copy gives a job the result of a finished row.
 func (t *twins) copy(d *dispatcher, j *job, seq uint64) {
 	d.sched.count.Suppressed++
+	d.sched.tell(time.Now(), j, Event{What: Suppressed})
 	d.store(j, func() { d.copyOf(j, seq) })
 }
 

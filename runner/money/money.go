@@ -36,6 +36,10 @@ func (p Price) Bill(input, cached, output int64) Amount {
 	return p.Cost(input-cached, output) + p.Cached*Amount(cached)
 }
 
+// Units is the amount in the currency's unit, for charts and metrics, which
+// count in floating point.
+func (a Amount) Units() float64 { return float64(a) / 1e12 }
+
 // Parse reads a decimal amount such as "12.50" exactly. It refuses negative
 // amounts and more than twelve decimals.
 func Parse(s string) (Amount, error) {

@@ -1,0 +1,63 @@
+package runner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/provider/fake"
+)
+
+// What observers are told adds up to what the summary and the server say.
+func TestEventsAddUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{Latency: time.Second, ErrorRate: 0.2, Seed: 3}, func(d *desk) {
+		lines := append(prompts(60), `{"id":"bad","prompt":"[[fault:400]]"}`, `{"id":"twin","prompt":"prompt 1"}`, `{"id":"twin2","prompt":"prompt 1"}`)
+		d.input(lines...)
+		n := map[Transition]int64{}
+		var reserved, used, onServer int64
+		var waited, took time.Duration
+		s := d.run(dedupe, func(c *Config) {
+			c.Observe = func(e Event) {
+				n[e.What]++
+				switch e.What {
+				case Granted:
+					reserved += e.Reserved
+					waited = max(waited, e.Wait)
+				case Answered, Failed:
+					used += e.Used
+					took = max(took, e.Latency)
+					if !e.Unsent {
+						onServer++
+					}
+				case Completed:
+					if e.Op == "" || e.Line == 0 || e.Provider != "mock" || e.Model == "" || e.At.IsZero() {
+						d.Errorf("got %+v, want what it is about", e)
+					}
+				default:
+				}
+			}
+		})
+		for _, c := range []struct {
+			what      string
+			got, want int64
+		}{
+			{"granted", n[Granted], s.Calls},
+			{"retried", n[Retried], s.Retries},
+			{"answered or failed", n[Answered] + n[Failed], s.Calls},
+			{"calls that reached the server", onServer, d.asked()},
+			{"queued, less granted", n[Queued] - n[Granted] - n[Left], 0},
+			{"completed", n[Completed], int64(s.Completed)},
+			{"dead letters", n[DeadLettered], int64(s.Failed)},
+			{"suppressed", n[Suppressed], 1},
+			{"tokens reserved", reserved, s.TokensReserved},
+			{"tokens used", used, s.TokensUsed},
+		} {
+			if c.got != c.want {
+				d.Errorf("%s: got %d, want %d", c.what, c.got, c.want)
+			}
+		}
+		if s.Retries == 0 || took < time.Second || waited == 0 || n[Measured] == 0 {
+			d.Errorf("got %d retries, latency up to %v, waits up to %v, %d measurements; want some of each", s.Retries, took, waited, n[Measured])
+		}
+	})
+}
