@@ -58,6 +58,7 @@ var owners = map[string]string{
 	"github.com/spf13/cobra":               "cmd",
 	"github.com/schollz/progressbar/v3":    "cmd",
 	"go.yaml.in/yaml/v3":                   "runner/route",
+	"github.com/prometheus/client_golang":  "runner/metrics",
 }
 
 // processOnly is what belongs to main and cmd alone: the rest is given its streams
