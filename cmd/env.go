@@ -18,7 +18,8 @@ type Env struct {
 	Getenv         func(string) string
 	IsTTY          func() bool // whether Stderr is a terminal
 	StdoutIsTTY    func() bool
-	Width          func() int // columns of Stderr's terminal; 0 = not known
+	Width          func() int                 // columns of Stderr's terminal; 0 = not known
+	StdoutSize     func() (columns, rows int) // of Stdout's terminal; 0 = not known
 }
 
 // OSEnv is the environment of the process.
@@ -33,6 +34,13 @@ func OSEnv() Env {
 				return 0
 			}
 			return w
+		},
+		StdoutSize: func() (int, int) {
+			w, h, err := term.GetSize(int(os.Stdout.Fd()))
+			if err != nil {
+				return 0, 0
+			}
+			return w, h
 		},
 	}
 }

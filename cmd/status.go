@@ -44,30 +44,40 @@ type standing struct {
 
 func newStatus(env Env) *cobra.Command {
 	var files fileOptions
-	var asJSON bool
+	var asJSON, watching bool
 	c := &cobra.Command{
 		Use:   "status INPUT",
 		Short: "Show what the checkpoint of INPUT holds",
 		Long: `Status counts the operations by state and error class, and lists the calls
 whose outcome is unknown. It works while a run goes on: it then shows what the
-run published within the last second.`,
-		Example: "  llmbatch status prompts.jsonl\n  llmbatch status prompts.jsonl --json",
+run published within the last second.
+
+With --watch it stays until the run ends: a terminal is drawn anew each second,
+elsewhere a line is printed each 10 s, and at the end the status as it is then.`,
+		Example: "  llmbatch status prompts.jsonl\n  llmbatch status prompts.jsonl --watch\n  llmbatch status prompts.jsonl --json",
 		Args:    one("INPUT", "the file that was run"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			st, err := readStanding(files.paths(args[0]).Checkpoint)
+		RunE: func(c *cobra.Command, args []string) error {
+			read := func() (*standing, error) {
+				st, err := readStanding(files.paths(args[0]).Checkpoint)
+				if err == nil {
+					st.Input = args[0]
+				}
+				return st, err
+			}
+			if watching {
+				return newWatch(env, asJSON).until(c.Context(), read)
+			}
+			st, err := read()
 			if err != nil {
 				return err
 			}
-			st.Input = args[0]
-			if asJSON {
-				return printJSON(env.Stdout, st)
-			}
-			return st.print(env.Stdout)
+			return st.show(env.Stdout, asJSON)
 		},
 	}
 	fl := c.Flags()
 	files.readFlags(fl)
-	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
+	fl.BoolVar(&asJSON, "json", false, "print one JSON object (with --watch one each time)")
+	fl.BoolVar(&watching, "watch", false, "go on showing it until the run ends")
 	return c
 }
 
@@ -162,6 +172,13 @@ func (st *standing) add(op *checkpoint.Operation) {
 	if len(st.Listed) < maxUnknown {
 		st.Listed = append(st.Listed, op.ID)
 	}
+}
+
+func (st *standing) show(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, st)
+	}
+	return st.print(w)
 }
 
 func (st *standing) print(w io.Writer) error {
