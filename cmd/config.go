@@ -115,7 +115,7 @@ func (f *configured) apply(cfg *runner.Config) error {
 		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
 	}
 	cfg.Targets = f.targets
-	cfg.Routes = &runner.Routes{Text: text.String(), Resolve: func(task string) (*runner.Route, error) {
+	cfg.Routes = &runner.Routes{Tasks: names[1:], Text: text.String(), Resolve: func(task string) (*runner.Route, error) {
 		r := routes[task]
 		if r == nil {
 			r = routes[""]
