@@ -256,15 +256,16 @@ func (s *scheduler) tooFar(now time.Time, l *lane, wait limit.Wait) bool {
 	if wait.Until.Sub(now) > time.Hour {
 		kind = provider.KindDailyLimit
 	}
-	until := wait.Until
-	if until.Sub(now) > 365*24*time.Hour {
-		until = time.Time{} // no moment that anyone means
-	}
-	s.shut(now, l, &Stop{
-		Kind: StopBound, Until: until,
+	stop := &Stop{
+		Kind: StopBound, Until: wait.Until,
 		Reason: fmt.Sprintf("the next call would have to wait longer than --max-wait %s (%s)", allowed, wait.Reason),
 		Hint:   "run the same command again then, or allow the wait with --max-wait",
-	}, kind)
+	}
+	if wait.Until.Sub(now) > 365*24*time.Hour {
+		// No moment that anyone means.
+		stop.Until, stop.Hint = time.Time{}, "the server names no sensible time to come back at: run the same command again later"
+	}
+	s.shut(now, l, stop, kind)
 	return true
 }
 

@@ -274,3 +274,23 @@ func TestSchedulerReservesWhatItLearned(t *testing.T) {
 		}
 	}
 }
+
+// TestEndlessReset: what a server names as the end of a spent limit ends the
+// run, and if it is no sensible time, none is told.
+func TestEndlessReset(t *testing.T) {
+	for reset, told := range map[time.Duration]bool{time.Hour: true, 10 * 365 * 24 * time.Hour: false} {
+		s := newStage(t)
+		s.enter(s.job("a", 10, 10), s.job("b", 10, 10))
+		j := s.one("a")
+		rate := provider.NoRate()
+		rate.Requests = provider.Window{Limit: 10, Remaining: 0, ResetAfter: reset}
+		s.answered(s.now, j, &provider.Response{Usage: provider.Usage{Input: 10, Output: 10, Known: true}, Rate: rate, Done: s.now})
+		s.stored(j, verdict{status: checkpoint.Completed})
+		if got, _, _ := s.grants(); len(got) > 0 {
+			t.Errorf("%v: got %q granted, want the wait", reset, got)
+		}
+		if s.stop == nil || s.stop.Kind != StopBound || s.stop.Until.IsZero() == told {
+			t.Errorf("%v: got stop %+v, want one with a moment: %t", reset, s.stop, told)
+		}
+	}
+}
