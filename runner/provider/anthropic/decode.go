@@ -22,6 +22,8 @@ type answer struct {
 }
 
 type usage struct {
+	odd bool // it holds a number that is no count
+
 	Input      int64 `json:"input_tokens"` // only what comes after the last cache breakpoint
 	CacheRead  int64 `json:"cache_read_input_tokens"`
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
@@ -32,8 +34,14 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
+func (u *usage) UnmarshalJSON(b []byte) error {
+	type plain usage
+	u.odd = !wire.DecodeCounts(b, (*plain)(u))
+	return nil
+}
+
 func (u *usage) public() provider.Usage {
-	if u == nil || !provider.Plausible(u.Input, u.CacheRead, u.CacheWrite, u.Output) {
+	if u == nil || u.odd || !provider.Plausible(u.Input, u.CacheRead, u.CacheWrite, u.Output) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{

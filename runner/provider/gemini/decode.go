@@ -27,6 +27,8 @@ type answer struct {
 }
 
 type usage struct {
+	odd bool // it holds a number that is no count
+
 	Prompt     int64 `json:"promptTokenCount"` // with what was cached
 	ToolPrompt int64 `json:"toolUsePromptTokenCount"`
 	Cached     int64 `json:"cachedContentTokenCount"`
@@ -34,8 +36,14 @@ type usage struct {
 	Thoughts   int64 `json:"thoughtsTokenCount"`
 }
 
+func (u *usage) UnmarshalJSON(b []byte) error {
+	type plain usage
+	u.odd = !wire.DecodeCounts(b, (*plain)(u))
+	return nil
+}
+
 func (u *usage) public() provider.Usage {
-	if u == nil || !provider.Plausible(u.Prompt, u.ToolPrompt, u.Candidates, u.Thoughts) {
+	if u == nil || u.odd || !provider.Plausible(u.Prompt, u.ToolPrompt, u.Candidates, u.Thoughts) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -111,6 +112,15 @@ func TestImpossibleUsage(t *testing.T) {
 	for _, u := range []usage{{Prompt: -5, Completion: 3}, {Prompt: 5, Completion: 2_000_000_000_000}, {Total: -1}} {
 		if got := u.public(); got != (provider.Usage{}) {
 			t.Errorf("%+v: got %+v, want none", u, got)
+		}
+	}
+	for body, known := range map[string]bool{
+		`{"prompt_tokens":1e30,"completion_tokens":2}`: false, `{"prompt_tokens":99999999999999999999}`: false,
+		`{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":"none"}}`: true, `{"prompt_tokens":7,"completion_tokens":null}`: true,
+	} {
+		var got usage
+		if err := json.Unmarshal([]byte(body), &got); err != nil || got.public().Known != known {
+			t.Errorf("%s: got %+v, %v; want known %t", body, got.public(), err, known)
 		}
 	}
 	u := usage{Prompt: 7, Completion: 3, Cached: 9}

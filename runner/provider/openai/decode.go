@@ -27,6 +27,8 @@ type answer struct {
 // usage has the names of chat completions and of responses, and those that
 // DeepSeek and Together use for cached tokens.
 type usage struct {
+	odd bool // it holds a number that is no count
+
 	Prompt     int64 `json:"prompt_tokens"`
 	Completion int64 `json:"completion_tokens"`
 	Total      int64 `json:"total_tokens"`
@@ -48,8 +50,14 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
+func (u *usage) UnmarshalJSON(b []byte) error {
+	type plain usage
+	u.odd = !wire.DecodeCounts(b, (*plain)(u))
+	return nil
+}
+
 func (u *usage) public() provider.Usage {
-	if u == nil || !provider.Plausible(u.Prompt, u.Input, u.Completion, u.Output, u.Total) {
+	if u == nil || u.odd || !provider.Plausible(u.Prompt, u.Input, u.Completion, u.Output, u.Total) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
@@ -98,6 +99,13 @@ func DecodeObject(c *provider.Caller, reply *provider.Reply, body []byte, v any)
 		return provider.KindTruncated, "the answer ends within its JSON"
 	}
 	return provider.KindBadContentType, "the answer is no JSON: " + c.Redactor.Clean(string(body[:min(len(body), 200)]))
+}
+
+// DecodeCounts decodes an object of whole numbers into v. It tells whether all
+// of them fit; one that is no number is simply not there.
+func DecodeCounts(b []byte, v any) (fit bool) {
+	var wrongType *json.UnmarshalTypeError
+	return !errors.As(json.Unmarshal(b, v), &wrongType) || !strings.HasPrefix(wrongType.Value, "number")
 }
 
 // endsEarly reports that b is the beginning of a JSON document.
