@@ -63,6 +63,7 @@ Exit status:
 		RunE: func(c *cobra.Command, args []string) error { return dryRun(c, env, o, args[0]) },
 	}
 	o.flags(c.Flags())
+	o.complete(c, env)
 	return c
 }
 

@@ -54,6 +54,7 @@ answer:
 	fl.StringVar(&o.listen, "listen", "127.0.0.1:8081", "loopback `address`; port 0 takes a free one")
 	fl.StringVar(&o.addrFile, "addr-file", "", "`file` that gets host:port once the mock is ready")
 	o.flags(fl)
+	completeFlag(c, "headers", fake.Styles)
 	return c
 }
 

@@ -66,6 +66,9 @@ as far as the checkpoint keeps them. No run can start while they are printed.`,
 	fl.StringVar(&o.job.promptField, "prompt-field", "", "as given to run")
 	fl.StringVar(&o.job.template, "template", "", "as given to run")
 	fl.IntVar(&o.job.maxLineBytes, "max-line-bytes", 64<<20, "as given to run")
+	completeList(c, "fields", func() []string {
+		return append(fieldNames()[:len(columns())], metadataPrefix)
+	})
 	return c
 }
 

@@ -56,6 +56,7 @@ command goes on where it was.`,
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.AddCommand(newRun(env), newEstimate(env), newStatus(env), newResults(env), newConfig(env), newMock(env), newVersion(env))
+	completeChoices(root)
 	return root
 }
 

@@ -73,6 +73,7 @@ request body. The whole file is checked before the first call.
 	}
 	o.flags(c.Flags())
 	c.Flags().BoolVar(&o.dry.on, "dry-run", false, "send nothing and tell how long it would take (see llmbatch estimate)")
+	o.complete(c, env)
 	return c
 }
 
