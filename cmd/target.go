@@ -38,10 +38,11 @@ func (o *targetOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.caFile, "ca-file", "", "PEM `file` of certificate authorities to trust instead of the system's")
 }
 
-// envName is the form of a variable's name; few keys are only capitals.
 var (
 	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	shown   = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,39}$|^[A-Za-z_]{1,16}$`)
+	// shown are names that can be repeated: a key given in their place is longer,
+	// or not of capitals alone.
+	shown = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,39}$|^[A-Za-z_]{1,16}$`)
 )
 
 // check finds what is wrong with the flags before anything is read.
