@@ -67,6 +67,8 @@ func TestScript(t *testing.T) {
 			"replace":  replace,
 			"mode":     mode,
 			"examples": examples,
+			"scrape":   scrape,
+			"sum":      sum,
 		},
 	})
 }

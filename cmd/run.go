@@ -24,6 +24,7 @@ type runOptions struct {
 	retry  retryOptions
 	target targetOptions
 	files  fileOptions
+	watch  observeOptions
 	dry    dryOptions
 
 	configFile  string
@@ -62,6 +63,7 @@ request body. The whole file is checked before the first call.
 		Example: `  llmbatch run testdata/tickets.jsonl --provider mock
   llmbatch run prompts.jsonl --model gpt-4o-mini --rpm 500 --tpm 200000
   llmbatch run prompts.jsonl --provider openai-compatible --base-url http://127.0.0.1:8000/v1 --model qwen
+  llmbatch run prompts.jsonl --model gpt-4o-mini --metrics-addr :9090 --log-file run.log
   zcat prompts.jsonl.gz | llmbatch run - --model gpt-4o-mini --limit 20`,
 		Args: oneInput(),
 	}
@@ -72,6 +74,7 @@ request body. The whole file is checked before the first call.
 		return runBatch(c, env, o, args[0])
 	}
 	o.flags(c.Flags())
+	o.watch.flags(c.Flags())
 	c.Flags().BoolVar(&o.dry.on, "dry-run", false, "send nothing and tell how long it would take (see llmbatch estimate)")
 	o.complete(c, env)
 	return c
@@ -136,8 +139,13 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if arg == "-" {
 		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), file.Path()))
 	}
+	watch, err := o.watch.open(cfg)
+	if err != nil {
+		return err
+	}
 	sum, err := runner.Run(c.Context(), cfg)
 	show.close()
+	watch.close(sum, err)
 	if sum == nil {
 		if c.Context().Err() != nil {
 			show.notice("interrupted before the first call")

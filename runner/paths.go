@@ -38,6 +38,29 @@ func (p Paths) Check() error {
 	return nil
 }
 
+// FileOf is a file and what it is named by.
+type FileOf struct{ What, Path string }
+
+// CheckOthers refuses further files of a run under the name of one of these, of
+// the input, or of each other. An empty path is no file.
+func (p Paths) CheckOthers(others ...FileOf) error {
+	taken := []FileOf{
+		{"the input", p.Input}, {"--output", p.Output}, {"--errors", p.Errors}, {"--checkpoint", p.Checkpoint}, {"the file of superseded results", p.Superseded},
+	}
+	for _, f := range others {
+		if f.Path == "" {
+			continue
+		}
+		for _, t := range taken {
+			if sameFile(f.Path, t.Path) {
+				return usage("give each a file of its own", "%s and %s are the same file, %s", t.What, f.What, f.Path)
+			}
+		}
+		taken = append(taken, f)
+	}
+	return nil
+}
+
 // sameFile compares files as the system does; of those that are still to be
 // made, their folders.
 func sameFile(a, b string) bool {

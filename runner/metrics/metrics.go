@@ -125,7 +125,9 @@ func (m *Metrics) ended(e runner.Event, provider, model string) {
 	m.requests.WithLabelValues(provider, model, status).Inc()
 	m.latency.WithLabelValues(provider, model).Observe(e.Latency.Seconds())
 	m.used.WithLabelValues(provider, model).Add(float64(e.Used))
-	m.cost.WithLabelValues(provider, model).Add(e.Cost.Units())
+	if e.Cost > 0 { // it is 0 without a price, too
+		m.cost.WithLabelValues(provider, model).Add(e.Cost.Units())
+	}
 	if e.Unknown {
 		m.unknown.WithLabelValues(provider, model).Inc()
 	}

@@ -1,0 +1,184 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/metrics"
+)
+
+// observeOptions are the flags for what watches a run without a terminal.
+type observeOptions struct {
+	metricsAddr, metricsFile     string
+	logFile, logFormat, logLevel string
+}
+
+func (o *observeOptions) flags(fl *pflag.FlagSet) {
+	fl.StringVar(&o.metricsAddr, "metrics-addr", "", "serve Prometheus metrics at /metrics of this `address` while the run lasts; without a host, on the loopback")
+	fl.StringVar(&o.metricsFile, "metrics-file", "", "`file` that gets the metrics every few seconds and at the end, for a textfile collector")
+	fl.StringVar(&o.logFile, "log-file", "", "append what happens to each operation to this `file`: IDs and figures, no prompts")
+	fl.StringVar(&o.logFormat, "log-format", "text", "of --log-file: `text|json`")
+	fl.StringVar(&o.logLevel, "log-level", "info", "least level in --log-file: `debug|info|warn|error`")
+}
+
+// metricsEvery is how often the file of metrics is written.
+const metricsEvery = 5 * time.Second
+
+// observers watch one run.
+type observers struct {
+	notice  func(string)
+	metrics *metrics.Metrics // nil = not asked for
+	file    string           // of metrics; "" = none
+	server  *http.Server     // nil = none
+	log     *eventLog        // nil = none
+	stop    chan struct{}
+	running sync.WaitGroup
+}
+
+// open starts what the flags ask for and lets it observe the run. Whatever
+// cannot work shows now, ahead of the first call.
+func (o *observeOptions) open(cfg *runner.Config) (w *observers, err error) {
+	w = &observers{notice: cfg.Notice, stop: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			w.end()
+		}
+	}()
+	if err = o.checkFiles(cfg.Paths); err != nil {
+		return w, err
+	}
+	if w.log, err = o.openLog(); err != nil {
+		return w, err
+	}
+	w.log.started(cfg.Paths)
+	if o.metricsAddr != "" || o.metricsFile != "" {
+		w.metrics = metrics.New(cfg)
+	}
+	if o.metricsFile != "" {
+		if err = w.keepFile(o.metricsFile); err != nil {
+			return w, err
+		}
+	}
+	if o.metricsAddr != "" {
+		err = w.serve(o.metricsAddr)
+	}
+	cfg.Observe = w.observe()
+	return w, err
+}
+
+// checkFiles refuses files that something else is in.
+func (o *observeOptions) checkFiles(paths runner.Paths) error {
+	files := []runner.FileOf{{What: "--metrics-file", Path: o.metricsFile}, {What: "--log-file", Path: o.logFile}}
+	for _, f := range files {
+		if fi, err := os.Stat(f.Path); err == nil && !fi.Mode().IsRegular() {
+			return usagef("", "%s %s is no regular file", f.What, f.Path)
+		}
+	}
+	return paths.CheckOthers(files...)
+}
+
+// observe is what the run tells its events; nil if nobody listens.
+func (w *observers) observe() func(runner.Event) {
+	switch {
+	case w.metrics == nil && w.log == nil:
+		return nil
+	case w.log == nil:
+		return w.metrics.Observe
+	case w.metrics == nil:
+		return w.log.observe
+	default:
+		return func(e runner.Event) {
+			w.metrics.Observe(e)
+			w.log.observe(e)
+		}
+	}
+}
+
+// keepFile writes the metrics to a file until the end.
+func (w *observers) keepFile(path string) error {
+	if ours, err := metrics.IsMetricsFile(path); err == nil && !ours {
+		return usagef("name a new file, or remove this one", "--metrics-file %s holds something else than metrics", path)
+	}
+	if err := w.metrics.WriteFile(path); err != nil {
+		return usagef("", "--metrics-file: %s", err)
+	}
+	w.file = path
+	w.running.Go(func() {
+		tick := time.NewTicker(metricsEvery)
+		defer tick.Stop()
+		told := false
+		for {
+			select {
+			case <-w.stop:
+				return
+			case <-tick.C:
+			}
+			if err := w.metrics.WriteFile(path); err != nil && !told {
+				told = true
+				w.notice("metrics are not written: " + err.Error())
+			}
+		}
+	})
+	return nil
+}
+
+// serve answers scrapes until the end.
+func (w *observers) serve(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usagef("for example --metrics-addr :9090, which is 127.0.0.1:9090", "--metrics-addr: %s", err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return usagef("name another port; port 0 takes a free one", "--metrics-addr: %s", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", w.metrics.Handler())
+	w.server = &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	w.notice("metrics at http://" + ln.Addr().String() + "/metrics")
+	w.running.Go(func() {
+		if err := w.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			w.notice("metrics are no longer served: " + err.Error())
+		}
+	})
+	return nil
+}
+
+// close tells how the run ended and ends the observers.
+func (w *observers) close(sum *runner.Summary, err error) {
+	w.log.ended(sum, err)
+	w.end()
+}
+
+// end leaves the run's last figures in the file. A scrape that is under way
+// gets a second.
+func (w *observers) end() {
+	close(w.stop)
+	if w.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if w.server.Shutdown(ctx) != nil {
+			_ = w.server.Close()
+		}
+	}
+	w.running.Wait()
+	if w.file != "" {
+		if err := w.metrics.WriteFile(w.file); err != nil {
+			w.notice("the last metrics are not written: " + err.Error())
+		}
+	}
+	w.log.close()
+}
