@@ -86,7 +86,7 @@ func dryRun(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
-	cfg.Notice = newProgress(env, true).notice
+	cfg.Notice = newProgress(env, progressPlain).notice
 	if env.Getenv("GOGC") == "" {
 		// Nearly all of the memory is an index without pointers: collecting often costs little.
 		defer debug.SetGCPercent(debug.SetGCPercent(10))

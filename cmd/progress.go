@@ -12,23 +12,40 @@ import (
 	"github.com/llmbatch/llmbatch/runner"
 )
 
-// plainEvery is how often a run without a terminal tells how it stands.
-const plainEvery = 10 * time.Second
+// The values of --progress.
+const (
+	progressBar   = "bar" // plain where stderr is no terminal
+	progressPlain = "plain"
+	progressJSON  = "json"
+	progressNone  = "none"
+)
 
-// progress shows a run on stderr: a bar on a terminal, plain lines elsewhere.
-// Notices and the bar share it, so that they do not tear each other.
+// plainEvery is how often a run without a terminal tells how it stands, and
+// jsonEvery how often it does so to machines.
+const (
+	plainEvery = 10 * time.Second
+	jsonEvery  = time.Second
+)
+
+// progress shows a run on stderr: a bar on a terminal, plain lines elsewhere,
+// JSON lines or nothing. Notices and the bar share it, so that they do not tear
+// each other.
 type progress struct {
-	w     io.Writer
-	env   Env
-	tty   bool
-	mu    sync.Mutex
-	bar   *progressbar.ProgressBar
-	last  time.Time
-	first time.Time
+	w      io.Writer
+	env    Env
+	form   string
+	mu     sync.Mutex
+	bar    *progressbar.ProgressBar
+	last   time.Time // of the last line
+	latest *runner.Progress
 }
 
-func newProgress(env Env, plain bool) *progress {
-	return &progress{w: env.Stderr, env: env, tty: !plain && env.IsTTY() && env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb"}
+// newProgress makes one in a form that is one of the values of --progress.
+func newProgress(env Env, form string) *progress {
+	if form == progressBar && (!env.IsTTY() || env.Getenv("NO_COLOR") != "" || env.Getenv("TERM") == "dumb") {
+		form = progressPlain
+	}
+	return &progress{w: env.Stderr, env: env, form: form}
 }
 
 func (p *progress) notice(msg string) {
@@ -44,9 +61,19 @@ func (p *progress) update(s runner.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if !p.tty {
-		if p.first.IsZero() {
-			p.first, p.last = now, now
+	p.latest = &s
+	switch p.form {
+	case progressNone:
+		return
+	case progressJSON:
+		if now.Sub(p.last) >= jsonEvery {
+			p.last = now
+			p.line(now)
+		}
+		return
+	case progressPlain:
+		if p.last.IsZero() {
+			p.last = now
 		}
 		if now.Sub(p.last) >= plainEvery {
 			p.last = now
@@ -112,9 +139,56 @@ func describe(s runner.Progress) string {
 	return b.String()
 }
 
+// figures are those of a run as --progress json prints them. A limit that is 0
+// is none.
+type figures struct {
+	Time           time.Time  `json:"time"`
+	Total          int        `json:"total"`
+	Done           int        `json:"done"` // failed ones included
+	Failed         int        `json:"failed"`
+	InFlight       int        `json:"in_flight"`
+	Delayed        int        `json:"delayed"`
+	Calls          int64      `json:"calls"`
+	RateLimited    int64      `json:"rate_limited"`
+	RequestsMinute int64      `json:"requests_minute"`
+	RPM            int64      `json:"rpm"`
+	TokensMinute   int64      `json:"tokens_minute"`
+	TPM            int64      `json:"tpm"`
+	Limiting       string     `json:"limiting"`
+	Until          *time.Time `json:"until"` // null = not known
+	Elapsed        float64    `json:"elapsed_seconds"`
+	Remaining      *float64   `json:"remaining_seconds"` // null = not known yet
+	Cost           *string    `json:"cost"`              // null = no price is known
+	Stopping       bool       `json:"stopping"`
+}
+
+// line prints the latest figures as one JSON object.
+func (p *progress) line(now time.Time) {
+	s := p.latest
+	f := figures{
+		Time: now.UTC(), Total: s.Total, Done: s.Done, Failed: s.Dead, InFlight: s.InFlight, Delayed: s.Delayed, Calls: s.Calls,
+		RateLimited: s.RateLimited, RequestsMinute: s.RequestsMinute, RPM: s.RPM, TokensMinute: s.TokensMinute, TPM: s.TPM,
+		Limiting: s.Limiting, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping,
+	}
+	if !s.Until.IsZero() {
+		until := s.Until.UTC()
+		f.Until = &until
+	}
+	if left := s.Remaining.Seconds(); left > 0 || s.Done >= s.Total {
+		f.Remaining = &left
+	}
+	if s.Cost != "" {
+		f.Cost = &s.Cost
+	}
+	_ = printJSON(p.w, f) // a stderr that is gone is no reason to stop
+}
+
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.form == progressJSON && p.latest != nil {
+		p.line(time.Now())
+	}
 	if p.bar != nil {
 		_ = p.bar.Clear()
 		_ = p.bar.Exit()

@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner"
@@ -61,5 +63,37 @@ func TestListed(t *testing.T) {
 	}
 	if got := listed(strings.Split("abcdefghijk", "")); got != "a, b, c, d, e, f, g, h, i, j and more (llmbatch status --json lists them)" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestProgressForms: which lines a run of 25 seconds gets in each form.
+func TestProgressForms(t *testing.T) {
+	for _, test := range []struct {
+		form string
+		tty  bool
+		want int // lines; -1 = a bar
+	}{
+		{progressBar, true, -1}, {progressBar, false, 2}, {progressPlain, true, 2}, {progressJSON, true, 27}, {progressNone, true, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			env := docEnv(&out, nil)
+			env.IsTTY = func() bool { return test.tty }
+			p := newProgress(env, test.form)
+			for i := range 251 {
+				p.update(runner.Progress{Total: 1000, Done: i, InFlight: 2})
+				time.Sleep(100 * time.Millisecond)
+			}
+			p.close()
+			if bar := strings.ContainsAny(out.String(), "\r\x1b"); bar != (test.want < 0) {
+				t.Errorf("%s: a bar is drawn: %t", test.form, bar)
+			}
+			if n := strings.Count(out.String(), "\n"); test.want >= 0 && n != test.want {
+				t.Errorf("%s: got %d lines, want %d: %s", test.form, n, test.want, &out)
+			}
+			if test.form == progressJSON && !strings.Contains(out.String(), `"total":1000,"done":250,"failed":0,"in_flight":2,`) {
+				t.Errorf("the last figures are missing: %s", &out)
+			}
+		})
 	}
 }

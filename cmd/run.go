@@ -41,6 +41,7 @@ type runOptions struct {
 	deadline    time.Duration
 	grace       time.Duration
 	json        bool
+	progress    string
 	noProgress  bool
 	stream      bool
 	keepNative  bool
@@ -104,6 +105,7 @@ func (o *runOptions) flags(fl *pflag.FlagSet) {
 	fl.BoolVar(&o.stream, "stream", false, "stream each call inside (long answers outlive proxies that cut silent connections); the whole answer is stored")
 	fl.BoolVar(&o.keepNative, "keep-native", false, "store the provider's own answer beside a translated one (llmbatch.native)")
 	fl.BoolVar(&o.json, "json", false, "end with one JSON object on stdout")
+	fl.StringVar(&o.progress, "progress", "", "how stderr shows the run: `bar|plain|json|none` (default: bar on a terminal, else plain); json is a line each second that begins with {")
 	fl.BoolVar(&o.noProgress, "no-progress", false, "no bar; plain lines on stderr")
 	o.dry.flags(fl)
 }
@@ -130,7 +132,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
-	show := newProgress(env, o.noProgress)
+	show := newProgress(env, o.progress)
 	cfg.Notice, cfg.Progress = show.notice, show.update
 	stdout := env.Stdout
 	if o.files.output == "-" {
@@ -234,7 +236,7 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	default:
 		return nil, usagef("", "--on-unknown %q: want retry or hold", o.onUnknown)
 	}
-	if err := o.notNegative(); err != nil {
+	if err := errors.Join(o.chooseProgress(), o.notNegative()); err != nil {
 		return nil, err
 	}
 	if err = o.job.apply(cfg); err == nil {
@@ -250,6 +252,24 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 		err = o.bound(cfg)
 	}
 	return cfg, err
+}
+
+// chooseProgress settles how the run is shown.
+func (o *runOptions) chooseProgress() error {
+	switch o.progress {
+	case "":
+		o.progress = progressBar
+	case progressBar, progressPlain, progressJSON, progressNone:
+		if o.noProgress && o.progress != progressPlain {
+			return usagef("", "--no-progress and --progress %s exclude each other", o.progress)
+		}
+	default:
+		return usagef("", "--progress %q: want bar, plain, json or none", o.progress)
+	}
+	if o.noProgress {
+		o.progress = progressPlain
+	}
+	return nil
 }
 
 // notNegative refuses numbers and times below 0, which would mean something

@@ -59,6 +59,9 @@ func (r *run) dispatch(ctx context.Context) error {
 		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
 			d.sched.observe(time.Now())
 			d.sched.measure(time.Now())
+			if d.Progress != nil {
+				d.Progress(d.progress(time.Now())) // what came after the last tick
+			}
 			return d.err
 		}
 		var fed <-chan *chunk[*job]
