@@ -87,6 +87,9 @@ type configured struct {
 // apply resolves every task ahead of the run, so that a mistake shows before
 // the first call.
 func (f *configured) apply(cfg *runner.Config) error {
+	if f.file.Degradation.Enabled() {
+		return usagef("take the section out of the file", "degradation: runs do not act on pressure, so the section would change nothing")
+	}
 	f.lanes, f.reasons = map[route.Ref]int{}, map[int]error{}
 	routes := map[string]*runner.Route{}
 	var text strings.Builder

@@ -50,7 +50,7 @@ func (r *run) forecast() (string, error) {
 	} else {
 		text += fmt.Sprintf("; at least %s, bound by %s", low.Duration.Round(time.Second), low.Limit)
 	}
-	if price := r.Targets[0].Price; price.Known {
+	if price := r.dearest(); price.Known {
 		text += fmt.Sprintf("; cost at most about %s", price.Cost(all(prompt), all(output)))
 	}
 	return text, nil

@@ -264,6 +264,16 @@ func (c *Config) price(provider, model string) money.Price {
 	return money.Price{}
 }
 
+// dearest is the highest price that any target has; not known unless all are.
+func (c *Config) dearest() money.Price {
+	p := money.Price{Known: true}
+	for _, t := range c.Targets {
+		p.Known = p.Known && t.Price.Known
+		p.Input, p.Output = max(p.Input, t.Price.Input), max(p.Output, t.Price.Output)
+	}
+	return p
+}
+
 // priced says that costs can be told.
 func (c *Config) priced() bool {
 	for _, t := range c.Targets {
