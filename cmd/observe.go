@@ -57,22 +57,22 @@ func (o *observeOptions) open(cfg *runner.Config) (w *observers, err error) {
 	if err = o.checkFiles(cfg.Paths); err != nil {
 		return w, err
 	}
-	if w.log, err = o.openLog(); err != nil {
-		return w, err
-	}
-	w.log.started(cfg.Paths)
 	if o.metricsAddr != "" || o.metricsFile != "" {
 		w.metrics = metrics.New(cfg)
-	}
-	if o.metricsFile != "" {
-		if err = w.keepFile(o.metricsFile); err != nil {
-			return w, err
-		}
 	}
 	if o.metricsAddr != "" {
 		err = w.serve(o.metricsAddr)
 	}
-	cfg.Observe = w.observe()
+	if err == nil && o.metricsFile != "" {
+		err = w.keepFile(o.metricsFile)
+	}
+	if err == nil {
+		w.log, err = o.openLog()
+	}
+	if err == nil {
+		w.log.started(cfg.Paths)
+		cfg.Observe = w.observe()
+	}
 	return w, err
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"strings"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -8,6 +9,7 @@ import (
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // Transition is what happened to an operation. Its String is the name used in
@@ -79,7 +81,7 @@ type Event struct {
 	Limit string
 	Max   int64 // 0 = not known
 
-	// Of FellBack: where from and why; Provider and Model are where to.
+	// Of FellBack: where from and why, a route.Condition's name or "pressure"; Provider and Model are where to.
 	FromProvider, FromModel, Reason string
 }
 
@@ -145,6 +147,20 @@ func (s *scheduler) tellStored(now time.Time, j *job, v verdict) {
 		s.tell(now, j, Event{What: Held})
 	default: // pending
 	}
+}
+
+// reasonName reduces why a job goes elsewhere to one name out of few: of several
+// conditions the first. Without a condition, all wait, and the job goes to the
+// first that does.
+func reasonName(reason string) string {
+	first, _, _ := strings.Cut(reason, ", ")
+	if _, ok := route.ParseCondition(first); ok {
+		return first
+	}
+	if strings.HasSuffix(reason, " pressure") {
+		return "pressure"
+	}
+	return route.RateLimited.String()
 }
 
 // measure tells how the limits stand: once for each limiter, under the name of

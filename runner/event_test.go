@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // What observers are told adds up to what the summary and the server say.
@@ -60,4 +61,51 @@ func TestEventsAddUp(t *testing.T) {
 			d.Errorf("got %d retries, latency up to %v, waits up to %v, %d measurements; want some of each", s.Retries, took, waited, n[Measured])
 		}
 	})
+}
+
+// A primary that stops drains its queue: what goes elsewhere and what nothing
+// takes is told, with a reason out of few.
+func TestEventsOfFallbacks(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{true, false} {
+		bubble(t, fake.Config{}, func(d *desk) {
+			d.input(prompts(40)...)
+			cloud := fake.Config{Latency: time.Second}
+			if !all {
+				cloud.QuotaAfter = 5
+			}
+			n := map[Transition]int64{}
+			s := d.run(d.pair(fake.New(fake.Config{QuotaAfter: 3, Latency: time.Second}), fake.New(cloud), route.SetOf(route.SpendExhausted)), func(c *Config) {
+				c.Observe = func(e Event) {
+					n[e.What]++
+					if e.What == FellBack && (e.FromProvider != "house" || e.FromModel != "small" || e.Provider != "cloud" || e.Model != "large" || e.Reason != "spend_exhausted") {
+						d.Errorf("got %+v", e)
+					}
+				}
+			})
+			var moved int64
+			for _, f := range s.Fallbacks {
+				moved += f.Count
+			}
+			if moved == 0 || n[FellBack] != moved {
+				d.Errorf("got %d moves told of %d", n[FellBack], moved)
+			}
+			if waiting := n[Queued] - n[Granted] - n[Left]; waiting != 0 || (n[Left] == 0) != all {
+				d.Errorf("got %d queued, %d granted and %d left, %d unaccounted for", n[Queued], n[Granted], n[Left], waiting)
+			}
+		})
+	}
+}
+
+func TestReasonName(t *testing.T) {
+	for reason, want := range map[string]string{
+		"rate_limited":                         "rate_limited",
+		"provider_5xx, primary_unavailable":    "provider_5xx",
+		"severe pressure":                      "pressure",
+		"house/small waits for its rate limit": "rate_limited",
+	} {
+		if got := reasonName(reason); got != want {
+			t.Errorf("%q: got %s, want %s", reason, got, want)
+		}
+	}
 }

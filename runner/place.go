@@ -120,7 +120,7 @@ func (s *scheduler) move(now time.Time, j *job, at int, reason string) bool {
 	}
 	if at > 0 {
 		s.count.Fallbacks[fallback{from.name(), s.lane(j).name(), reason}]++
-		s.tell(now, j, Event{What: FellBack, FromProvider: from.Provider, FromModel: model, Reason: reason})
+		s.tell(now, j, Event{What: FellBack, FromProvider: from.Provider, FromModel: model, Reason: reasonName(reason)})
 	}
 	return true
 }
