@@ -287,8 +287,13 @@ func (o *runOptions) notNegative() error {
 		name string
 		t    time.Duration
 	}{
-		{"timeout", o.target.timeout}, {"deadline", o.deadline}, {"grace", o.grace}, {"max-wait", o.retry.maxWait}, {"max-outage", o.retry.maxOutage},
-		{"max-retry-time", o.retry.maxRetryTime}, {"assume-latency", o.dry.latency},
+		{"timeout", o.target.timeout},
+		{"deadline", o.deadline},
+		{"grace", o.grace},
+		{"max-wait", o.retry.maxWait},
+		{"max-outage", o.retry.maxOutage},
+		{"max-retry-time", o.retry.maxRetryTime},
+		{"assume-latency", o.dry.latency},
 	} {
 		if f.t < 0 {
 			return usagef("", "--%s %s: want 0 or more", f.name, f.t)
