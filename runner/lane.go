@@ -41,6 +41,7 @@ type lane struct {
 	ready   queue.Ready[*job]
 	delayed queue.Delayed[*job]
 	outputs outputStats
+	weighed int64 // the learned output that the queue was last weighed with
 	ratios  ratios
 	paused  time.Time     // until then the provider is taken to be down
 	down    *Stop         // why nothing is sent any more in this run
@@ -61,7 +62,9 @@ func (l *lane) charge(j *job) { j.cost, j.reserved = l.costOf(j) }
 // costOf is what a job would take from the limiter, and the output in it.
 func (l *lane) costOf(j *job) (c limit.Cost, reserved int64) {
 	reserved = int64(j.tokens.MaxOutput)
-	if learned := l.outputs.p99(); reserved == 0 || l.learned && learned < reserved {
+	// A budget of outputs counts what is generated, whatever the cap.
+	least := l.learned || l.Accounting == limit.Split && l.outputs.n >= 20
+	if learned := l.outputs.p99(); reserved == 0 || least && learned < reserved {
 		reserved = learned
 	}
 	if noOutput(j.rec.API) {
@@ -111,21 +114,37 @@ func (l *lane) prompt(j *job) int64 {
 }
 
 // usedBy is what an answered call turns out to charge. The output stays as it
-// was reserved, since no provider is known to give it back; the prompt part
-// becomes what was billed, but where the limiter goes by characters.
+// was reserved, since no provider is known to give it back, but where it has a
+// budget of its own: that one counts what is generated. The prompt part becomes
+// what was billed, but where the limiter goes by characters.
 func (l *lane) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
 	if !u.Known || l.Accounting == limit.Max {
 		return limit.Cost{}, false
 	}
-	return l.cut(l.Accounting.Charge(u.Input, max(j.reserved, u.Output))), true
+	output := u.Output
+	if l.Accounting != limit.Split {
+		output = max(j.reserved, output)
+	}
+	return l.cut(l.Accounting.Charge(u.Input, output)), true
 }
 
 // learn takes from an answer what later reservations go by.
 func (l *lane) learn(j *job, u provider.Usage) {
 	if !noOutput(j.rec.API) {
 		l.outputs.add(u.Output)
+		if now := l.outputs.p99(); 8*max(now-l.weighed, l.weighed-now) > l.weighed {
+			l.weighed = now
+			l.reweigh()
+		}
 	}
 	l.ratios.add(j.rec.Model, int64(j.tokens.Prompt), u.Input)
+}
+
+// reweigh charges what waits anew: it was queued with what was known then.
+func (l *lane) reweigh() {
+	for _, j := range l.ready.Drain() {
+		l.enqueue(j)
+	}
 }
 
 // wake moves what is due to the queue and returns when more will be.
