@@ -48,6 +48,7 @@ var groups = []group{
 	{"input", "point 6: bad input of each kind", false, false, badInput},
 	{"stops", "point 7: key, quota, model, server, disk", false, false, stops},
 	{"million", "point 8: 1,000,000 lines: first call and memory", false, false, million},
+	{"routes", "fallbacks between providers: spill, failover, outage, spent and daily limits, split budgets", true, false, routes},
 	{"count", "speed of the dry run: tokens against tiktoken-go, a gigabyte", false, true, counting},
 	{"crash", "kill at every sync, write and rename in turn (strace)", false, true, crash},
 	{"soak", "faults and random kills for as long as -soak says", false, true, soak},

@@ -103,6 +103,8 @@ type report struct {
 	TokensUsed                                               int `json:"tokens_used"`
 	Seconds                                                  float64
 	Exit                                                     int
+	PossiblyTwice                                            int      `json:"possibly_billed_twice"`
+	UnknownOps                                               []string `json:"unknown_operations"`
 }
 
 // result waits for the process and reads its report.
@@ -144,6 +146,11 @@ type mock struct {
 }
 
 func (b *bench) mock(ctx context.Context, dir string, args ...string) (*mock, error) {
+	return b.mockAt(ctx, dir, "127.0.0.1:0", args...)
+}
+
+// mockAt is mock at an address, such as that of one that was killed.
+func (b *bench) mockAt(ctx context.Context, dir, addr string, args ...string) (*mock, error) {
 	file, err := os.CreateTemp(dir, "mock-*.addr")
 	if err != nil {
 		return nil, err
@@ -151,7 +158,7 @@ func (b *bench) mock(ctx context.Context, dir string, args ...string) (*mock, er
 	if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
 		return nil, err
 	}
-	p, err := b.spawn(ctx, dir, nil, append([]string{"mock", "--listen", "127.0.0.1:0", "--addr-file", file.Name()}, args...)...)
+	p, err := b.spawn(ctx, dir, nil, append([]string{"mock", "--listen", addr, "--addr-file", file.Name()}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,30 +178,26 @@ func (m *mock) url() string { return "http://" + m.addr + "/v1" }
 
 // ledger is what the mock saw, from /stats.
 type ledger struct {
-	Asked   int
-	Refused int `json:"refused_total"`
-	Twice   struct {
+	Asked    int
+	Rejected int // before the limits; also while it is down
+	Refused  int `json:"refused_total"`
+	Billed   int `json:"billed_calls"`
+	Input    int `json:"billed_input_tokens"`
+	Output   int `json:"billed_output_tokens"`
+	Twice    struct {
 		Extra int `json:"extra_calls"`
 	} `json:"billed_twice"`
 	Keys         int     `json:"distinct_keys"`
 	PeakRequests int     `json:"peak_minute_requests"`
 	PeakTokens   int     `json:"peak_minute_tokens"`
 	PeakInFlight int     `json:"max_in_flight"`
-	Makespan     float64 `json:"makespan_seconds"` // first call to last answer
+	Makespan     float64 `json:"makespan_seconds"`  // first call to last answer
+	LastSend     float64 `json:"last_send_seconds"` // first call to the last one admitted
 }
 
 func (m *mock) stats(ctx context.Context) (ledger, error) {
 	var l ledger
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.addr+"/stats", nil)
-	if err != nil {
-		return l, err
-	}
-	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
-	if err != nil {
-		return l, err
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
+	raw, err := m.get(ctx, "/stats")
 	if err != nil {
 		return l, err
 	}
@@ -202,6 +205,39 @@ func (m *mock) stats(ctx context.Context) (ledger, error) {
 		return l, fmt.Errorf("stats: %w in %.200q", err, raw)
 	}
 	return l, nil
+}
+
+// entry is one call in the mock's log.
+type entry struct {
+	Time   time.Time `json:"t"`
+	Ended  time.Time
+	Status int
+}
+
+// log lists the calls that have ended.
+func (m *mock) log(ctx context.Context) (all []entry, err error) {
+	raw, err := m.get(ctx, "/log")
+	for line := range bytes.Lines(raw) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("log: %w in %.200q", err, line)
+		}
+		all = append(all, e)
+	}
+	return all, err
+}
+
+func (m *mock) get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.addr+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
 }
 
 // until waits for a condition, no longer than patience.

@@ -1,0 +1,433 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// routes measures fallbacks between providers, each a mock of its own.
+func routes(ctx context.Context, b *bench) {
+	cases := []func(context.Context, *bench) error{
+		func(ctx context.Context, b *bench) error { return spilled(ctx, b, true) },
+		func(ctx context.Context, b *bench) error { return spilled(ctx, b, false) },
+		failover, died, gone, spentOnce, dailies,
+	}
+	var waiting sync.WaitGroup
+	waiting.Go(func() { budgets(ctx, b) })
+	for _, c := range cases {
+		if err := c(ctx, b); err != nil {
+			b.fail("r", "routes", err)
+		}
+	}
+	waiting.Wait()
+}
+
+// line is a config of two providers, the second of which takes over under a
+// condition.
+func line(dir, first, second, models, when string) error {
+	text := fmt.Sprintf(`providers:
+  house: {kind: openai-compatible, base_url: %q}
+  cloud: {kind: openai-compatible, base_url: %q}
+models: {%s}
+tasks:
+  default:
+    primary: {provider: house, model: small}
+    fallbacks: [{provider: cloud, model: large, when: [%s]}]
+`, first, second, models, when)
+	return os.WriteFile(dir+"/routes.yaml", []byte(text), 0o600)
+}
+
+// pair is one case: two mocks, an input and a config.
+type pair struct {
+	dir          string
+	ids          []string
+	house, cloud *mock
+}
+
+// pair starts both mocks; the caller kills them.
+func (b *bench) pair(ctx context.Context, name string, n int, house, cloud []string, models, when string) (p *pair, err error) {
+	p = &pair{}
+	if p.dir, err = b.folder(name); err != nil {
+		return nil, err
+	}
+	if p.ids, err = write(p.dir, same(n, 10), 40); err != nil {
+		return nil, err
+	}
+	if p.house, err = b.mock(ctx, p.dir, house...); err != nil {
+		return nil, err
+	}
+	if p.cloud, err = b.mock(ctx, p.dir, cloud...); err != nil {
+		p.house.kill()
+		return nil, err
+	}
+	return p, line(p.dir, p.house.url(), p.cloud.url(), models, when)
+}
+
+func (p *pair) kill() {
+	p.house.kill()
+	p.cloud.kill()
+}
+
+// run runs the case to its end and checks that no result is lost or doubled.
+func (p *pair) run(ctx context.Context, b *bench, flags ...string) (r report, err error) {
+	proc, err := b.run(ctx, p.dir, append([]string{"run", "x.jsonl", "--config", "routes.yaml", "--json"}, flags...)...)
+	if err != nil {
+		return r, err
+	}
+	if r, err = proc.result(); err != nil {
+		return r, err
+	}
+	return r, p.check(r)
+}
+
+func (p *pair) check(r report) error {
+	done, err := readLines(p.dir + "/x.results.jsonl")
+	if err != nil {
+		return err
+	}
+	if len(done) != r.Completed {
+		return fmt.Errorf("the file holds %d results, the report says %d", len(done), r.Completed)
+	}
+	for id, l := range done {
+		if !strings.Contains(l, `"provider":"house","model":"small"`) && !strings.Contains(l, `"provider":"cloud","model":"large"`) {
+			return fmt.Errorf("the result of %s does not name its model: %.300s", id, l)
+		}
+	}
+	return nil
+}
+
+// spilled is point 1: 60 calls at 20 a minute, and a second model for the rest.
+func spilled(ctx context.Context, b *bench, given bool) error {
+	name, models, most := "60 at 20 a minute, limit given", "house/small: {rpm: 20}", 1.1
+	if !given {
+		name, models, most = "60 at 20 a minute, limit learned", "", 1.3
+	}
+	slow := []string{"--latency", "2s"}
+	free, err := b.pair(ctx, "free", 60, slow, slow, "", "rate_limited")
+	if err != nil {
+		return err
+	}
+	defer free.kill()
+	alone, err := free.run(ctx, b)
+	if err != nil {
+		return err
+	}
+	p, err := b.pair(ctx, "spill", 60, append(slow, "--rpm", "20", "--window", "sliding"), slow, models, "rate_limited")
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	r, err := p.run(ctx, b)
+	if err != nil {
+		return err
+	}
+	l, err := p.house.stats(ctx)
+	if err != nil {
+		return err
+	}
+	b.equal("r1", name+": completed", r.Completed, 60)
+	b.atMost("r1", name+": time/unthrottled pass", r.Seconds/alone.Seconds, most, "")
+	refusals := 4.0
+	if given {
+		refusals = 0
+	}
+	b.atMost("r1", name+": refused", float64(l.Refused), refusals, "")
+	again, err := p.run(ctx, b)
+	b.equal("r1", name+": calls of a second run", again.Calls, 0)
+	return err
+}
+
+// failover is point 2: a provider that fails up to 32 of 150 calls, and one
+// that loses answers which it was paid for.
+func failover(ctx context.Context, b *bench) error {
+	for _, c := range []struct {
+		name  string
+		house []string
+	}{
+		{"up to 32 of 150 calls fail", []string{"--error-rate", "0.3", "--error-max", "32", "--latency", "100ms"}},
+		{"answers lost, keys honoured", []string{"--lost-rate", "0.1", "--honour-keys", "--latency", "100ms"}},
+		{"answers lost, keys ignored", []string{"--lost-rate", "0.1", "--latency", "100ms"}},
+	} {
+		p, err := b.pair(ctx, "failover", 150, c.house, []string{"--latency", "100ms"}, "", "provider_5xx, primary_unavailable")
+		if err != nil {
+			return err
+		}
+		defer p.kill()
+		r, err := p.run(ctx, b)
+		if err != nil {
+			return err
+		}
+		h, err := p.house.stats(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := p.cloud.stats(ctx)
+		if err != nil {
+			return err
+		}
+		b.equal("r2", c.name+": completed", r.Completed, 150)
+		twice := h.Billed + l.Billed - 150
+		b.add("r2", c.name+": billed twice", fmt.Sprintf("<= %d, the unknown outcomes that are told", r.PossiblyTwice), twice <= r.PossiblyTwice && (r.PossiblyTwice == 0) == (len(r.UnknownOps) == 0), "%d", twice)
+	}
+	return nil
+}
+
+// died is point 3 by the books: a primary that answers 503 from 40 % to 80 %.
+func died(ctx context.Context, b *bench) error {
+	const name = "down from 40 to 80 %"
+	p, err := b.pair(ctx, "died", 600,
+		[]string{"--latency", "200ms", "--down-after", "6s", "--up-after", "30s", "--down-status", "503"}, []string{"--latency", "500ms"},
+		"house/small: {concurrency: 8}, cloud/large: {concurrency: 5}", "primary_unavailable")
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	r, err := p.run(ctx, b)
+	if err != nil {
+		return err
+	}
+	l, err := p.house.stats(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := p.house.log(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(x, y entry) int { return x.Time.Compare(y.Time) })
+	back := entries[0].Time.Add(30 * time.Second)
+	returned := slices.IndexFunc(entries, func(e entry) bool { return e.Time.After(back) && e.Status == 200 })
+	b.equal("r3", name+": completed", r.Completed, 600)
+	b.equal("r3", name+": possibly billed twice", r.PossiblyTwice, 0)
+	// Probes after 1, 2, 4, 8 and 16 s beside those that open the circuit.
+	b.atMost("r3", name+": calls to the dead server", float64(l.Rejected), 25, "")
+	if returned < 0 {
+		return errors.New(name + ": traffic did not return")
+	}
+	b.atMost("r3", name+": traffic returned after", entries[returned].Time.Sub(back).Seconds(), 17, " s")
+	return nil
+}
+
+// gone is point 3 with a primary that is killed, and started again.
+func gone(ctx context.Context, b *bench) error {
+	const name = "killed at 40 %, started at 80 %"
+	p, err := b.pair(ctx, "gone", 400, []string{"--latency", "200ms"}, []string{"--latency", "500ms"},
+		"house/small: {concurrency: 8}, cloud/large: {concurrency: 10}", "primary_unavailable")
+	if err != nil {
+		return err
+	}
+	defer func() { p.kill() }()
+	run, err := b.spawn(ctx, p.dir, nil, "run", "x.jsonl", "--config", "routes.yaml", "--json")
+	if err != nil {
+		return err
+	}
+	reached := func(n int) error {
+		return until(ctx, func() bool {
+			done, err := acknowledged(p.dir)
+			return err == nil && len(done) >= n || !run.running()
+		})
+	}
+	if err := reached(160); err != nil {
+		return err
+	}
+	p.house.kill()
+	if err := reached(320); err != nil {
+		return err
+	}
+	if p.house, err = b.mockAt(ctx, p.dir, p.house.addr, "--latency", "200ms"); err != nil {
+		return err
+	}
+	r, err := run.result()
+	if err != nil {
+		return err
+	}
+	l, err := p.house.stats(ctx)
+	if err != nil {
+		return err
+	}
+	b.equal("r3", name+": completed", r.Completed, 400)
+	b.add("r3", name+": unknown outcomes", "<= 8 in flight", r.PossiblyTwice <= 8+2, "%d", r.PossiblyTwice)
+	b.add("r3", name+": traffic returned", "> 0 calls", l.Billed > 0, "%d calls", l.Billed)
+	return p.check(r)
+}
+
+// native is how one provider's own API is asked at the mock.
+func native(m *mock, kind string) []string {
+	base := m.url()
+	switch kind {
+	case "anthropic":
+		base = strings.TrimSuffix(base, "/v1")
+	case "gemini":
+		base += "beta"
+	}
+	return []string{"run", "x.jsonl", "--provider", kind, "--base-url", base, "--api-key-env", "OPENAI_API_KEY", "--model", "m", "--json"}
+}
+
+// marked writes lines that name a fault.
+func marked(dir, fault string, n int) error {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"id":"op-%d","prompt":"[[fault:%s]] case %d","max_tokens":20}`+"\n", i, fault, i)
+	}
+	return os.WriteFile(dir+"/x.jsonl", []byte(text.String()), 0o600)
+}
+
+// spentOnce is point 4: an account without credit is asked once, however it
+// says so.
+func spentOnce(ctx context.Context, b *bench) error {
+	for _, c := range []struct{ kind, form string }{
+		{"openai", "insufficient_quota"}, {"openai", "credit_balance_exhausted"}, {"openai", "organization_spend_limit_exceeded"},
+		{"openai", "project_spend_limit_exceeded"}, {"openai", "billing_hard_limit_reached"},
+		{"anthropic", "enforced_spend_limit"}, {"anthropic", "usage_limits"}, {"anthropic", "credit_balance"}, {"anthropic", "billing_error"},
+		{"gemini", "gemini_credit"}, {"gemini", "gemini_no_quota"}, {"deepseek", "deepseek_balance"}, {"mistral", "mistral_payment"},
+		{"openrouter", "openrouter_credits"}, {"openrouter", "openrouter_key_limit"},
+		{"openrouter", "openrouter_guardrail_budget"}, {"openrouter", "openrouter_workspace_budget"},
+	} {
+		r, l, _, err := b.asked(ctx, c.kind, "quota="+c.form, 5)
+		if err != nil {
+			return err
+		}
+		b.equal("r4", c.kind+" "+c.form, fmt.Sprintf("exit %d, %d calls, %d pending", r.Exit, l.Asked, r.Pending), "exit 4, 1 calls, 5 pending")
+	}
+	r, _, _, err := b.asked(ctx, "openrouter", "quota=openrouter_in_flight_budgetx1", 3)
+	if err != nil {
+		return err
+	}
+	b.equal("r4", "openrouter in-flight budget", fmt.Sprintf("exit %d, %d completed", r.Exit, r.Completed), "exit 0, 3 completed")
+	p, err := b.pair(ctx, "spent", 40, []string{"--quota-after", "10", "--latency", "100ms"}, nil, "", "spend_exhausted")
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	r, err = p.run(ctx, b)
+	b.equal("r4", "spent after 10, with a fallback", fmt.Sprintf("exit %d, %d completed", r.Exit, r.Completed), "exit 0, 40 completed")
+	return err
+}
+
+// asked runs lines that name a fault against one provider's API.
+func (b *bench) asked(ctx context.Context, kind, fault string, n int) (r report, l ledger, p *process, err error) {
+	dir, err := b.folder("asked")
+	if err != nil {
+		return r, l, nil, err
+	}
+	if err := marked(dir, fault, n); err != nil {
+		return r, l, nil, err
+	}
+	style := kind
+	if !slices.Contains([]string{"openai", "anthropic", "openrouter", "gemini", "groq", "azure", "deepseek", "mistral"}, kind) {
+		style = "openai"
+	}
+	m, err := b.mock(ctx, dir, "--headers", style)
+	if err != nil {
+		return r, l, nil, err
+	}
+	defer m.kill()
+	// One call at a time, so that none leaves before the first is answered.
+	if p, err = b.run(ctx, dir, append(native(m, kind), "--concurrency", "1")...); err != nil {
+		return r, l, p, err
+	}
+	if r, err = p.result(); err != nil {
+		return r, l, p, fmt.Errorf("%s %s: %w", kind, fault, err)
+	}
+	l, err = m.stats(ctx)
+	return r, l, p, err
+}
+
+// dailies is point 5: a day's limit parks its target until the reset.
+func dailies(ctx context.Context, b *bench) error {
+	for _, kind := range []string{"openai", "openrouter", "groq", "mistral", "gemini"} {
+		r, _, p, err := b.asked(ctx, kind, "daily", 5)
+		if err != nil {
+			return err
+		}
+		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		_, said, _ := strings.Cut(p.errs.String(), "come back at ")
+		said, _, _ = strings.Cut(said, "\n")
+		at, err := time.ParseInLocation(time.DateTime, said, time.Local)
+		if kind == "gemini" { // midnight in the Pacific time zone, whatever its RetryInfo says
+			midnight = pacificMidnight()
+		}
+		ok := err == nil && at.Sub(midnight).Abs() < 10*time.Minute && r.Exit == 5 && r.Pending == 5
+		b.add("r5", kind+": a day's limit", "exit 5, 5 pending, back at "+midnight.Format(time.DateTime), ok, "exit %d, %d pending, back at %s", r.Exit, r.Pending, said)
+	}
+	return nil
+}
+
+func pacificMidnight() time.Time {
+	zone, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		zone = time.FixedZone("PST", -8*3600)
+	}
+	y, m, d := time.Now().In(zone).Date()
+	return time.Date(y, m, d+1, 0, 0, 0, 0, zone).UTC()
+}
+
+// budgets is point 6: separate input and output budgets, and an input budget
+// alone, with answers a tenth of their cap.
+func budgets(ctx context.Context, b *bench) {
+	windows := 3
+	if b.short {
+		windows = 2
+	}
+	var all sync.WaitGroup
+	for _, c := range []struct {
+		name, kind  string
+		mock, run   []string
+		limit       int // the binding one
+		perMinute   int // calls, about as many as it admits
+		outputBinds bool
+	}{
+		{name: "anthropic, input binds", kind: "anthropic", mock: []string{"--itpm", "20000", "--otpm", "8000"}, run: []string{"--itpm", "20000", "--otpm", "8000"}, limit: 20000, perMinute: 65},
+		{name: "anthropic, output binds", kind: "anthropic", mock: []string{"--itpm", "80000", "--otpm", "5000"}, run: []string{"--itpm", "80000", "--otpm", "5000"}, limit: 5000, perMinute: 50, outputBinds: true},
+		{name: "gemini, input alone", kind: "gemini", mock: []string{"--tpm", "20000"}, run: []string{"--tpm", "20000"}, limit: 20000, perMinute: 65},
+	} {
+		all.Go(func() {
+			if err := func() error {
+				dir, err := b.folder("budgets")
+				if err != nil {
+					return err
+				}
+				ids, err := write(dir, same(windows*c.perMinute, 290), 1000)
+				if err != nil {
+					return err
+				}
+				m, err := b.mock(ctx, dir, append(c.mock, "--window", "sliding", "--headers", c.kind, "--latency", "300ms", "--output-tokens", "100")...)
+				if err != nil {
+					return err
+				}
+				defer m.kill()
+				p, err := b.run(ctx, dir, append(native(m, c.kind), c.run...)...)
+				if err != nil {
+					return err
+				}
+				r, err := p.result()
+				if err != nil {
+					return err
+				}
+				l, err := m.stats(ctx)
+				if err != nil {
+					return err
+				}
+				used := l.Input
+				if c.outputBinds {
+					used = l.Output
+				}
+				// Each minute's worth may go at once.
+				rate := 60 * (math.Ceil(float64(used)/float64(c.limit)) - 1) / l.LastSend
+				b.equal("r6", c.name+": completed", r.Completed, len(ids))
+				b.add("r6", c.name+": utilization of the binding limit", ">= 0.97", rate >= 0.97, "%.3f (%d input, %d output tokens, %.0f s, %d refused)", rate, l.Input, l.Output, l.LastSend, l.Refused)
+				return nil
+			}(); err != nil {
+				b.fail("r6", c.name, err)
+			}
+		})
+	}
+	all.Wait()
+}
