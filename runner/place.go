@@ -145,10 +145,10 @@ func (s *scheduler) doubtful(now time.Time, j *job) bool {
 	return false
 }
 
-// settle finds a lane for a job whose own is down, or which has none yet: the
+// assign finds a lane for a job whose own is down, or which has none yet: the
 // first that can take it now or later. A job that may have been paid for waits
 // for its own. Without a lane it stays pending.
-func (s *scheduler) settle(now time.Time, j *job) bool {
+func (s *scheduler) assign(now time.Time, j *job) bool {
 	if j.way.choice() && !s.doubtful(now, j) {
 		for _, v := range []view{waitedOn, atAll} {
 			if at, reason, ok := s.choose(now, j, v); ok {
@@ -232,14 +232,14 @@ func (s *scheduler) others(now time.Time, l *lane) (able bool, wake time.Time) {
 // again; zero = it may. While a probe is out that is not known, and its end is
 // an event: an hour stands for it.
 func (l *lane) closedUntil(now time.Time) time.Time {
-	until := time.Time{}
-	if now.Before(l.paused) {
-		until = l.paused
-	}
+	var until time.Time
 	if l.breaker.State(now) == route.Open {
 		if until = l.breaker.Until(); until.IsZero() {
 			until = now.Add(time.Hour)
 		}
+	}
+	if now.Before(l.paused) && l.paused.After(until) {
+		until = l.paused
 	}
 	return until
 }
@@ -265,7 +265,7 @@ func (s *scheduler) shut(now time.Time, l *lane, stop *Stop, kind provider.Kind)
 	l.down, l.halted = stop, kind
 	for _, j := range append(l.ready.Drain(), l.delayed.Drain()...) {
 		s.size -= len(j.rec.Body)
-		if s.settle(now, j) {
+		if s.assign(now, j) {
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)
 		} else {

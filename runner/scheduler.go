@@ -119,7 +119,7 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	if j.op.Status == checkpoint.Unknown {
 		s.resume(j)
 	}
-	settled := s.settle(now, j)
+	assigned := s.assign(now, j)
 	if name, n, never := s.never(j); never {
 		class := classTooLarge + name
 		return &deadLetter{class: class, code: class, msg: fmt.Sprintf(
@@ -128,7 +128,7 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled++
 	}
-	if !settled {
+	if !assigned {
 		return nil
 	}
 	l := s.lane(j)
