@@ -171,7 +171,8 @@ const spillDepth = 32
 // keeps its place, so that whichever target is free first serves it. Without a
 // grant it returns when to look again.
 func (s *scheduler) spill(now time.Time, l *lane) (*job, time.Time) {
-	if able, wake := s.others(now, l); !able {
+	able, wake := s.others(now, l)
+	if !able {
 		return nil, wake
 	}
 	var at int
@@ -185,10 +186,14 @@ func (s *scheduler) spill(now time.Time, l *lane) (*job, time.Time) {
 		}
 		to := s.lanes[j.way.Lanes[at]]
 		c, _ := to.costOf(j)
-		return !to.full() && to.limiter.Peek(now, c).Reason == limit.Granted && s.money.affords(to.Price, j)
+		w := to.limiter.Peek(now, c)
+		if w.Reason != limit.Granted && !w.Far(now) {
+			wake = earliest(wake, w.Until)
+		}
+		return !to.full() && w.Reason == limit.Granted && s.money.affords(to.Price, j)
 	})
 	if !ok {
-		return nil, time.Time{}
+		return nil, wake
 	}
 	s.size -= len(j.rec.Body)
 	moved := s.move(now, j, at, reason)

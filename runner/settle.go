@@ -182,7 +182,7 @@ func (s *scheduler) stored(j *job, v verdict) {
 			s.size += len(j.rec.Body)
 			l.delayed.Push(j, v.notBefore)
 			s.tell(j.due, j, Event{What: Queued})
-		} else if s.assign(v.notBefore, j) {
+		} else if s.assign(v.notBefore, j) { // the lane went down meanwhile
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)
 			s.tell(j.due, j, Event{What: Queued})
