@@ -115,6 +115,9 @@ func (f *configured) apply(cfg *runner.Config) error {
 			mine.Lanes = append(mine.Lanes, n)
 		}
 		routes[name] = mine
+		if _, same := f.file.Tasks[route.DefaultTask]; same && name == "" && f.flags.Provider+f.flags.Model == "" {
+			continue // its text is that of the default task
+		}
 		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
 	}
 	cfg.Targets = f.targets

@@ -133,9 +133,15 @@ func (t *Target) name() string {
 
 // RouteText lists a route's targets, for the comparison with earlier runs.
 func RouteText(r *Route, targets []Target) string {
-	var b strings.Builder
+	all := make([]string, len(r.Lanes))
 	for i, n := range r.Lanes {
-		fmt.Fprintf(&b, "%s %s %s when %s; ", targets[n].Provider, targets[n].Model, targets[n].BaseURL, r.When[i])
+		t := &targets[n]
+		if all[i] = t.name(); t.BaseURL != "" {
+			all[i] += " at " + t.BaseURL
+		}
+		if r.When[i] != 0 {
+			all[i] += " when " + r.When[i].String()
+		}
 	}
-	return b.String()
+	return strings.Join(all, "; ")
 }

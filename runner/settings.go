@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // requestSettings are the settings that change requests' bytes or
@@ -22,7 +23,16 @@ func requestSettings(c *Config) map[string]string {
 	put("provider", c.Targets[0].Provider)
 	put("base_url", c.Targets[0].BaseURL)
 	if c.Routes != nil {
-		put("routes", long(c.Routes.Text))
+		for line := range strings.Lines(c.Routes.Text) {
+			task, text, named := strings.Cut(strings.TrimSpace(line), ": ")
+			if !named {
+				task, text = "", task
+			}
+			if len(text) > longRoute {
+				text = long(text)
+			}
+			put(strings.TrimSpace("routes "+task), text)
+		}
 	}
 	put("model", c.Settings.Model)
 	put("override_model", c.Settings.OverrideModel)
@@ -36,6 +46,9 @@ func requestSettings(c *Config) map[string]string {
 	}
 	return s
 }
+
+// longRoute is the longest text of a route that is shown as it is.
+const longRoute = 1000
 
 func long(text string) string {
 	if len(text) <= 80 {
