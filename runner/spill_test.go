@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,4 +55,43 @@ func TestSpillTakesAsLongAsAPassWithoutLimits(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A lane keeps to its own number of calls at once, in whatever group it is.
+func TestConcurrencyIsTheTargetsOwn(t *testing.T) {
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(40)...)
+		house, cloud := fake.New(fake.Config{Latency: time.Second}), fake.New(fake.Config{Latency: time.Second})
+		s := d.run(d.pair(house, cloud, route.SetOf(route.RateLimited)), func(c *Config) {
+			r, _ := c.Routes.Resolve("")
+			for i := range c.Targets {
+				c.Targets[i].Group, r.Targets[i].Group = "one", "one"
+			}
+			c.Targets[0].Limits.Concurrency, c.Targets[1].Limits.Concurrency = 3, 20
+		})
+		d.whole(ids(40)...)
+		if n := house.Stats().MaxInFlight; n > 3 || s.RateLimited > 0 {
+			d.Errorf("%d calls at once, want at most 3", n)
+		}
+	})
+}
+
+// An output budget of its own counts what is generated, not the caps: 600
+// tokens a minute are 60 answers of 10, whatever their caps allow.
+func TestSplitBudgetIsUsedUp(t *testing.T) {
+	bubble(t, fake.Config{Output: 10}, func(d *desk) {
+		lines := prompts(120)
+		for i := range lines {
+			lines[i] = strings.Replace(lines[i], `"max_tokens":8`, `"max_tokens":100`, 1)
+		}
+		d.input(lines...)
+		s := d.run(func(c *Config) {
+			c.Targets[0].Accounting = limit.Split
+			c.Targets[0].Limits.ITPM, c.Targets[0].Limits.OTPM = limit.Cap{N: 100_000, Set: true}, limit.Cap{N: 600, Set: true}
+		})
+		d.whole(ids(120)...)
+		if s.Seconds > 70 {
+			d.Errorf("it took %.1f s, want little more than a minute", s.Seconds)
+		}
+	})
 }
