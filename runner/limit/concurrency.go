@@ -75,6 +75,11 @@ func (c *Concurrency) RTT() time.Duration { return time.Duration(c.rtt) }
 
 func (c *Concurrency) room() bool { return c.wire < int(c.ceiling) }
 
+// restart begins again with few calls on the wire, and doubles from there.
+func (c *Concurrency) restart() {
+	c.ceiling, c.slow = min(c.ceiling, firstCeiling), true
+}
+
 // overloaded counts a call that the server had no capacity for. A server that is always a little
 // short of it (one answer in twenty, say) would be no better off with fewer calls, so the ceiling is
 // cut only when overloads are a quarter of the last answers or so.

@@ -6,9 +6,7 @@ const (
 	// steadily is how long an even pace at a stated limit runs before it is tried higher.
 	steadily = int64(time.Minute)
 	// quickly is the same for a pace that no one stated.
-	quickly = int64(15 * time.Second)
-	// coldCalls admitted in the last minute are too few to take a pace from.
-	coldCalls = 10
+	quickly   = int64(15 * time.Second)
 	firstStep = 0.05
 	lastStep  = 0.5
 	// slowStep a minute is half as much again in 15 minutes, the growth that slow_down asks for.
@@ -59,9 +57,16 @@ func (l *Limiter) grow(now int64) {
 // slower is told of the first refusal of an episode and decides the pace that follows.
 func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 	switch {
+	case a.Outcome == SlowDown && l.slow && l.even:
+		l.scale = max(l.scale/2, 0.01)
+		l.stretch(l.now)
 	case a.Outcome == SlowDown:
 		l.slow = true
-		l.evenAt(dReq, l.rate(r)/2)
+		if n := l.b[dReq].limit(); n > 0 {
+			l.evenAt(dReq, float64(n)/2)
+		} else {
+			l.evenAt(dReq, l.rate(r)/2)
+		}
 	case l.even && !r.probe:
 		l.cutPace(r)
 	case r.probe:
@@ -69,10 +74,12 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 	case l.burstRefused(r, a, hint):
 		l.evenKnown()
 	case l.evenStated(a):
-	case !l.known() && l.lately(r) < coldCalls && l.strike == 0:
-		// Hardly anything has been admitted yet: the window was spent before this run, by others or
-		// by an earlier one. What was admitted says nothing about a pace; the pause alone has to do.
+	case !l.known() && l.strike == 0:
+		// The first refusal may have come by chance, or from a window that others have spent, and what
+		// a young run has been admitted so far says little. The pause and a fresh start with few calls have
+		// to do; the next one counts.
 		l.strike = max(l.now, 1)
+		l.conc.restart()
 	case !l.known():
 		l.every = quickly
 		l.evenAt(dReq, l.lately(r))

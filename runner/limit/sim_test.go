@@ -287,7 +287,12 @@ func TestUnknown(t *testing.T) {
 				cl := newClient(limit.Config{}, s, 0.5, 5, lengths(n, 1e5, 1))
 				cl.run(10_000)
 				cl.report(t, n, 540)
-				cl.atMost(t, tt.slack*540, 0.06)
+				// A server that says nothing at all costs one more flight: its first refusal is taken for chance.
+				refused := 0.06
+				if tt.style == silent {
+					refused = 0.075
+				}
+				cl.atMost(t, tt.slack*540, refused)
 			})
 		}
 	}
