@@ -193,6 +193,9 @@ func (b *book) openFiles(c *Config) (err error) {
 }
 
 func openResult(c *Config, path string) (*result.Writer, error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a rewrite replaces the file, not the link to it
+	}
 	w, err := result.Open(path)
 	switch {
 	case errors.Is(err, result.ErrInUse):
@@ -229,20 +232,30 @@ func stamp(path string) string {
 	return fmt.Sprintf("%d bytes, %d", fi.Size(), fi.ModTime().UnixNano())
 }
 
-// seal notes how the files stand at the end of a run, so that the next start
-// need not read them; first it makes sure that they are what was written.
-func (b *book) seal(c *Config) error {
+// intact finds that another process took a file away or cut it. While lines
+// are being added, a file may be longer than what is synced; at the end it is not.
+func (b *book) intact(c *Config, atEnd bool) error {
 	for path, w := range map[string]*result.Writer{c.Paths.Output: b.out, c.Paths.Errors: b.errs} {
+		synced := w.Size()
 		fi, err := os.Stat(path)
-		if err == nil && fi.Size() != w.Size() {
+		if err == nil && (fi.Size() < synced || atEnd && fi.Size() != synced) {
 			err = errors.New("another process changed it")
 		}
 		if err != nil {
 			return &Error{
 				Msg: "output " + path + " is not what this run wrote", Err: err,
-				Hint: "put it back, or run the same command again: what is missing is found",
+				Hint: "put it back and run the same command again, or start over with --restart",
 			}
 		}
+	}
+	return nil
+}
+
+// seal notes how the files stand at the end of a run, so that the next start
+// need not read them; first it makes sure that they are what was written.
+func (b *book) seal(c *Config) error {
+	if err := b.intact(c, true); err != nil {
+		return err
 	}
 	b.meta.OutputStamp, b.meta.ErrorsStamp = stamp(c.Paths.Output), stamp(c.Paths.Errors)
 	return b.store.SetMeta(b.meta)

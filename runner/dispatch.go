@@ -259,6 +259,9 @@ func (d *dispatcher) tick(now time.Time) {
 	if now.Sub(d.shown) >= time.Second {
 		d.shown = now
 		d.publish(now)
+		if err := d.book.intact(d.Config, false); err != nil && d.err == nil {
+			d.fatalStop(err)
+		}
 		d.sched.measure(now)
 	}
 }

@@ -11,6 +11,9 @@ import (
 // sampleSize is how many lines, evenly spread, the first forecast looks at.
 const sampleSize = 200
 
+// sampleBytes bounds what that look reads: long lines are few but heavy.
+const sampleBytes = 16 << 20
+
 // forecast tells in one line, before the first call, what the run is about:
 // operations, time, cost bound, and what binds. It reckons from a sample.
 func (r *run) forecast() (string, error) {
@@ -67,13 +70,17 @@ func (r *run) nothing() string {
 
 // sample counts lines spread evenly over what is to be sent.
 func (r *run) sample(todo int) (jobs []*job, err error) {
-	step, n := max(1, todo/sampleSize), 0
+	step, n, bytes := max(1, todo/sampleSize), 0, 0
 	r.plan.entries(r.index, func(i int) bool {
 		if n++; (n-1)%step != 0 {
 			return true
 		}
 		var j *job
+		if bytes += r.length(i); bytes > sampleBytes {
+			return false
+		}
 		if j, err = r.reckon(i); err == nil && j.refuse == nil {
+			j.rec.Body = nil // only its figures are asked for
 			jobs = append(jobs, j)
 		}
 		return err == nil && len(jobs) < sampleSize
