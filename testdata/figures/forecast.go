@@ -96,6 +96,9 @@ func (c forecastCase) measure(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	if slices.Contains(c.flags, "learned") {
+		limits = append(limits, "--refund") // to reserve less than the cap is for servers that give the rest back
+	}
 	m, err := b.mock(ctx, dir, append(limits, "--accounting", "sum", "--latency", c.latency.String(), "--output-tokens", strconv.Itoa(c.output))...)
 	if err != nil {
 		return err
