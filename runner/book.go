@@ -218,7 +218,7 @@ func (b *book) compare(c *Config, settings map[string]string) error {
 	diff := settingsDiff(b.meta.Settings, settings)
 	if len(diff) > 0 && c.Changed == Refuse {
 		return usage("--on-changed rerun sends the finished operations whose request changed again; --on-changed keep leaves them; --restart moves the old files aside",
-			"settings that change requests differ from the earlier run's:\n  %s", strings.Join(diff, "\n  "))
+			"settings that change requests differ from the earlier run's, which checkpoint %s is of:\n  %s", c.Paths.Checkpoint, strings.Join(diff, "\n  "))
 	}
 	return nil
 }
