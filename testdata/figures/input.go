@@ -38,7 +38,11 @@ func write(dir string, lengths []int, maxTokens int) ([]string, error) {
 	ids := make([]string, len(lengths))
 	for i, n := range lengths {
 		ids[i] = fmt.Sprintf("op-%07d", i)
-		fmt.Fprintf(w, `{"id":%q,"prompt":%q,"model":"gpt-4o-mini","max_tokens":%d}`+"\n", ids[i], prompt(i, n), maxTokens)
+		limit := ""
+		if maxTokens > 0 {
+			limit = fmt.Sprintf(`,"max_tokens":%d`, maxTokens)
+		}
+		fmt.Fprintf(w, `{"id":%q,"prompt":%q,"model":"gpt-4o-mini"%s}`+"\n", ids[i], prompt(i, n), limit)
 	}
 	return ids, errors.Join(w.Flush(), file.Close())
 }
