@@ -243,7 +243,9 @@ func backlog(ctx context.Context, b *bench) {
 		utilization := float64(operations) / (l.Makespan - latency.Seconds()) * 60 / float64(rpm)
 		b.equal("3", name+": completed", r.Completed, operations)
 		b.atMost("3", name+": refused/calls", float64(l.Refused)/float64(l.Asked), 0.005, "")
-		b.add("3", name+": utilization of the binding limit", ">= 0.97", utilization >= 0.97, "%.3f", utilization)
+		if operations > 5*rpm { // in a few minutes the burst at the start lifts it above 1, whatever the pace
+			b.add("3", name+": utilization of the binding limit", ">= 0.97", utilization >= 0.97, "%.3f", utilization)
+		}
 		b.atMost("3", name+": rolling minute/limit", float64(l.PeakRequests)/float64(rpm), 1, "")
 		b.add("3", name+": concurrency found by itself", "> 8 at once", l.PeakInFlight > 8, "%d at once", l.PeakInFlight)
 		return verify(outcome{ids: ids, dir: dir, report: r, ledger: l})
