@@ -36,12 +36,23 @@ func marked(dir, fault string, n int) error {
 // says so.
 func spentOnce(ctx context.Context, b *bench) error {
 	for _, c := range []struct{ kind, form string }{
-		{"openai", "insufficient_quota"}, {"openai", "credit_balance_exhausted"}, {"openai", "organization_spend_limit_exceeded"},
-		{"openai", "project_spend_limit_exceeded"}, {"openai", "billing_hard_limit_reached"},
-		{"anthropic", "enforced_spend_limit"}, {"anthropic", "usage_limits"}, {"anthropic", "credit_balance"}, {"anthropic", "billing_error"},
-		{"gemini", "gemini_credit"}, {"gemini", "gemini_no_quota"}, {"deepseek", "deepseek_balance"}, {"mistral", "mistral_payment"},
-		{"openrouter", "openrouter_credits"}, {"openrouter", "openrouter_key_limit"},
-		{"openrouter", "openrouter_guardrail_budget"}, {"openrouter", "openrouter_workspace_budget"},
+		{"openai", "insufficient_quota"},
+		{"openai", "credit_balance_exhausted"},
+		{"openai", "organization_spend_limit_exceeded"},
+		{"openai", "project_spend_limit_exceeded"},
+		{"openai", "billing_hard_limit_reached"},
+		{"anthropic", "enforced_spend_limit"},
+		{"anthropic", "usage_limits"},
+		{"anthropic", "credit_balance"},
+		{"anthropic", "billing_error"},
+		{"gemini", "gemini_credit"},
+		{"gemini", "gemini_no_quota"},
+		{"deepseek", "deepseek_balance"},
+		{"mistral", "mistral_payment"},
+		{"openrouter", "openrouter_credits"},
+		{"openrouter", "openrouter_key_limit"},
+		{"openrouter", "openrouter_guardrail_budget"},
+		{"openrouter", "openrouter_workspace_budget"},
 	} {
 		r, l, _, err := b.asked(ctx, c.kind, "quota="+c.form, 5)
 		if err != nil {

@@ -61,8 +61,11 @@ func pools() ([][][][]byte, error) {
 		to   *strings.Builder
 		glob string
 	}{
-		{&english, "../shared/data/corpora/gsm8k_test.jsonl"}, {&english, "../shared/data/corpora/ifeval_input_data.jsonl"},
-		{&chinese, "../shared/data/corpora/gaokao_political_mcq.jsonl"}, {&code, "../shared/data/corpora/HumanEval.jsonl"}, {&code, "runner/*.go"},
+		{&english, "../shared/data/corpora/gsm8k_test.jsonl"},
+		{&english, "../shared/data/corpora/ifeval_input_data.jsonl"},
+		{&chinese, "../shared/data/corpora/gaokao_political_mcq.jsonl"},
+		{&code, "../shared/data/corpora/HumanEval.jsonl"},
+		{&code, "runner/*.go"},
 	} {
 		if err := gather(c.to, c.glob); err != nil {
 			return nil, err
