@@ -54,6 +54,11 @@ var groups = []group{
 	{"soak", "faults and random kills for as long as -soak says", false, true, soak},
 }
 
+// crowd is what the short form, which decides whether a change goes in, adds to
+// targets of time: its machine has two cores, other work, and all the groups
+// that wait at once.
+const crowd = 0.05
+
 // bench is what cases share: the binary, a folder, and the table.
 type bench struct {
 	binary, dir string
