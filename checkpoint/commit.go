@@ -15,8 +15,10 @@ type batch struct {
 	rows []row
 	meta *Meta
 	edit []func() error // run after the rows are stored
-	done chan struct{}  // closed when the outcome is known
-	err  error          // valid after done
+
+	samples map[uint64][]byte // see Note; nil = none
+	done    chan struct{}     // closed when the outcome is known
+	err     error             // valid after done
 }
 
 type row struct {
@@ -26,7 +28,9 @@ type row struct {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-func (b *batch) empty() bool { return len(b.rows) == 0 && b.meta == nil && len(b.edit) == 0 }
+func (b *batch) empty() bool {
+	return len(b.rows) == 0 && b.meta == nil && len(b.edit) == 0 && b.samples == nil
+}
 
 // Put stores a row and returns when it is durable. An operation with Seq 0 is new and gets its number. After an error
 // other than ErrClosed, ErrReadOnly and a wrong Seq it is not known whether the row is stored, and every later write fails with
@@ -135,9 +139,12 @@ func (s *Store) refusal() error {
 // commitLoop is the only writer. It ends after Close, when nothing waits.
 func (s *Store) commitLoop() {
 	defer close(s.done)
+	late := time.NewTicker(samplesEvery) // for samples that no row took along
+	defer late.Stop()
 	for stopping := false; ; {
 		select {
 		case <-s.wake:
+		case <-late.C:
 		case <-s.stop:
 			stopping = true
 		}
@@ -184,7 +191,7 @@ func (s *Store) commitNext() {
 
 // commit writes a batch; seq is the highest number in it or before it.
 func (s *Store) commit(b *batch, seq uint64) error {
-	if len(b.rows) > 0 || b.meta != nil {
+	if len(b.rows) > 0 || b.meta != nil || b.samples != nil {
 		if err := s.write(b, seq); err != nil {
 			return err
 		}
@@ -197,12 +204,17 @@ func (s *Store) commit(b *batch, seq uint64) error {
 	return nil
 }
 
-// write stores the batch's rows and meta in one transaction.
+// write stores the batch's rows, samples and meta in one transaction.
 func (s *Store) write(b *batch, seq uint64) error {
 	err := withCause(guard(func() error {
 		return s.db.Load().Update(func(tx *bolt.Tx) error {
 			if err := putRows(tx, b.rows, seq); err != nil {
 				return err
+			}
+			if b.samples != nil {
+				if err := putSamples(tx, b.samples); err != nil {
+					return err
+				}
 			}
 			if b.meta != nil {
 				return putMeta(tx, *b.meta)

@@ -48,7 +48,9 @@ func (s *Store) replace(meta *Meta, fn func(*Operation) bool, stop *error) error
 		return err
 	}
 	db.NoSync = true // until all is written
-	err = s.copyRows(db, fn)
+	if err = s.copyRows(db, fn); err == nil {
+		err = s.copySamples(db)
+	}
 	if err == nil && *stop == nil {
 		err = db.Sync()
 	}

@@ -43,6 +43,9 @@ type Snapshot struct {
 
 	// What binds the pace now, and until when, in words; "" = nothing.
 	Waiting string `json:"waiting,omitempty"`
+
+	// What Note keeps, in few points and as the run that wrote it words it; nil = nothing.
+	Series json.RawMessage `json:"series,omitempty"`
 }
 
 // SnapshotPath returns where the snapshot of a checkpoint lies: x.llmbatch.status.json for x.llmbatch.db.
