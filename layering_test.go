@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	},
 	"runner": {
 		"checkpoint", "estimate", "runner/input", "runner/limit", "runner/money", "runner/provider", "runner/provider/anthropic",
-		"runner/provider/gemini", "runner/provider/openai", "runner/queue", "runner/result", "runner/retry", "runner/route",
+		"runner/provider/gemini", "runner/provider/openai", "runner/queue", "runner/result", "runner/retry", "runner/route", "runner/series",
 	},
 	"runner/metrics":               {"runner", "runner/provider"},
 	"runner/route":                 {"runner/limit", "runner/money", "runner/provider", "runner/retry"},
@@ -46,6 +46,7 @@ var layers = map[string][]string{
 	"runner/money":                 {},
 	"runner/provider":              {},
 	"runner/queue":                 {},
+	"runner/series":                {},
 	"runner/result":                {},
 	"testdata/figures":             {},
 }

@@ -252,6 +252,7 @@ func (d *dispatcher) tick(now time.Time) {
 	if d.sched.wire > 0 {
 		d.worked += now.Sub(d.ticked)
 	}
+	d.record.tick(d.run, now)
 	d.ticked = now
 	if d.Progress != nil {
 		d.Progress(d.progress(now))

@@ -63,6 +63,7 @@ type Event struct {
 	Provider       string // of the target
 	Model          string // as it is asked for; of Measured "" = any
 	Reserved, Used int64  // tokens; of Measured, what counts against the limit
+	Output         int64  // tokens: of Granted those that are reserved, of Answered those that came
 	Wait           time.Duration
 	Latency        time.Duration // from the writing of the request
 	Cost           money.Amount  // what the call took from the bound
@@ -102,7 +103,7 @@ func (s *scheduler) tellGrant(now time.Time, j *job) {
 	if s.watch == nil {
 		return
 	}
-	s.tell(now, j, Event{What: Granted, Reserved: j.cost.Tokens + j.cost.Output, Wait: max(0, now.Sub(j.due))})
+	s.tell(now, j, Event{What: Granted, Reserved: j.cost.Tokens + j.cost.Output, Output: j.reserved, Wait: max(0, now.Sub(j.due))})
 	if n := len(j.op.Attempts); j.attempt > 1 {
 		last := &j.op.Attempts[n-1]
 		s.tell(now, j, Event{What: Retried, Provider: last.Provider, Model: last.Model, Class: last.Class})

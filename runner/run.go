@@ -25,6 +25,7 @@ type run struct {
 	mean    limit.Cost    // of an operation of the plan, by a sample
 	ticked  time.Time     // when progress was last looked at
 	worked  time.Duration // how long there were calls on the wire
+	record  *recorder
 
 	events   chan event
 	attempts sync.WaitGroup
@@ -44,6 +45,7 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 		return nil, err
 	}
 	err := r.dispatch(ctx)
+	r.record.end(r, time.Now(), err)
 	if err == nil {
 		err = r.book.compact(r.Config)
 	}
@@ -95,7 +97,10 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		r.sched = newScheduler(r.Config, r.plan, r.started)
-		r.sched.watch = r.Observe
+		r.record, err = newRecorder(r)
+	}
+	if err == nil {
+		r.sched.watch = r.observe
 		r.sched.shutUnusable()
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 		c.Refused++
 	}
 	s.tell(now, j, Event{
-		What: Answered, StatusCode: resp.StatusCode, RequestID: resp.RequestID, Used: resp.Usage.Input + resp.Usage.Output,
+		What: Answered, StatusCode: resp.StatusCode, RequestID: resp.RequestID, Used: resp.Usage.Input + resp.Usage.Output, Output: resp.Usage.Output,
 		Latency: now.Sub(resp.SentAt), Cost: s.money.spent - spent,
 	})
 }

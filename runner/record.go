@@ -1,0 +1,204 @@
+package runner
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/series"
+)
+
+// recorder keeps what the run looks like over time, for the report. The
+// dispatcher's goroutine owns it.
+type recorder struct {
+	series.Recorder
+	groups map[*limit.Limiter]string // the first target of each, which stands for it
+	wire   int64
+	kept   time.Time // when the store last got what was new
+}
+
+// livePoints is how many points a snapshot has: enough for a screen, and few
+// enough to be written each second.
+const livePoints = 150
+
+// newRecorder goes on with what earlier runs have kept.
+func newRecorder(r *run) (*recorder, error) {
+	rec := &recorder{groups: map[*limit.Limiter]string{}, kept: r.started}
+	err := r.book.store.Samples(func(key uint64, value []byte) error {
+		rec.Load(key, value)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	now := rec.Begin(r.started.UnixMilli())
+	now.Learned = r.Learned
+	for _, l := range r.sched.lanes {
+		if rec.groups[l.limiter] == "" {
+			rec.groups[l.limiter] = l.name()
+			now.Concur += int64(r.concurrency(l.Group))
+		}
+	}
+	return rec, nil
+}
+
+// observe tells the recorder, and whoever else looks, what happened.
+func (r *run) observe(e Event) {
+	r.record.observe(r.sched, &e)
+	if r.Observe != nil {
+		r.Observe(e)
+	}
+}
+
+func (rec *recorder) observe(s *scheduler, e *Event) {
+	p, run := &rec.Now, rec.Last()
+	switch e.What {
+	case Granted:
+		rec.wire++
+		t := rec.target(s, e)
+		t.Calls++
+		t.Reserved, t.ReservedOutput = t.Reserved+e.Reserved, t.ReservedOutput+e.Output
+		p.Calls, p.Reserved, run.Reserved = p.Calls+1, p.Reserved+e.Reserved, run.Reserved+e.Reserved
+		p.InFlight, run.InFlight = max(p.InFlight, rec.wire), max(run.InFlight, rec.wire)
+		p.Wait.Add(e.Wait.Milliseconds())
+		run.Wait.Add(e.Wait.Milliseconds())
+		run.Caps.Add(e.Output)
+	case Retried:
+		p.Retried.Add(e.Class, 1)
+		run.Retried.Add(e.Class, 1)
+	case Answered:
+		rec.wire--
+		t := rec.target(s, e)
+		t.Answered++
+		t.Used, t.Output, t.Cost = t.Used+e.Used, t.Output+e.Output, t.Cost+int64(e.Cost)
+		t.Latency += e.Latency.Milliseconds()
+		p.Answered, p.Used, run.Used = p.Answered+1, p.Used+e.Used, run.Used+e.Used
+		run.Latency.Add(e.Latency.Milliseconds())
+		run.Output.Add(e.Output)
+	case Failed:
+		rec.wire--
+		t := rec.target(s, e)
+		t.Failed++
+		t.Cost += int64(e.Cost)
+		p.Failed++
+		run.Failed.Add(e.Class, 1)
+		if e.Unknown {
+			run.Doubtful++
+		}
+	case Refused:
+		p.Refused.Add(e.Limit, 1)
+		run.Refused.Add(e.Limit, 1)
+	case FellBack:
+		run.Fallbacks.Add(e.FromProvider+"/"+e.FromModel+" to "+e.Provider+"/"+e.Model+" ("+e.Reason+")", 1)
+	case Completed:
+		run.Completed++
+	case DeadLettered:
+		run.Dead.Add(e.Class, 1)
+	case Suppressed:
+		run.Spared++
+	default: // in no figure of the report
+	}
+}
+
+// target is what goes to the event's target so far.
+func (rec *recorder) target(s *scheduler, e *Event) *series.Target {
+	t := rec.Last().Target(e.Provider, e.Model)
+	if t.Group != "" {
+		return t
+	}
+	for _, l := range s.lanes {
+		if l.Provider == e.Provider && (l.Model == e.Model || l.Model == "") {
+			t.Group, t.Priced = rec.groups[l.limiter], l.Price.Known
+			break
+		}
+	}
+	return t
+}
+
+// tick notes what limits now and, each second, how the limits stand; the store
+// takes it along with rows.
+func (rec *recorder) tick(r *run, now time.Time) {
+	if took := now.Sub(r.ticked).Milliseconds(); took > 0 {
+		why := string(r.sched.wait.Reason)
+		rec.Now.Bound.Add(why, took)
+		rec.Last().Bound.Add(why, took)
+	}
+	if now.Sub(rec.kept) >= time.Second {
+		rec.keep(r, now)
+	}
+}
+
+func (rec *recorder) keep(r *run, now time.Time) {
+	rec.kept = now
+	for _, l := range r.sched.limits {
+		for _, u := range l.State(now).Uses {
+			rec.load(r, l, u)
+		}
+	}
+	r.book.store.Note(rec.Tick(now.UnixMilli()))
+}
+
+// load notes how one limit stands.
+func (rec *recorder) load(r *run, l *limit.Limiter, u limit.Use) {
+	run, group := rec.Last(), rec.groups[l]
+	most := u.Limit
+	if most == 0 {
+		most = int64(u.Pace)
+	}
+	at := 0
+	for at < len(run.Limits) && (run.Limits[at].Group != group || run.Limits[at].Name != u.Name) {
+		at++
+	}
+	if at == len(run.Limits) {
+		run.Limits = append(run.Limits, series.Limit{Group: group, Name: u.Name})
+		for _, lane := range r.sched.lanes {
+			if lane.limiter == l {
+				run.Limits[at].Accounting = lane.Accounting.String()
+				break
+			}
+		}
+	}
+	run.Limits[at].N, run.Limits[at].Learned = most, u.Learned
+	p := &rec.Now
+	for len(p.Uses) <= at {
+		p.Uses = append(p.Uses, series.Load{})
+	}
+	p.Uses[at] = series.Load{Used: max(p.Uses[at].Used, u.Used), Max: most}
+}
+
+// Ends of runs, as the series has them. A run without one was killed, or still
+// goes on.
+const (
+	EndDone        = "done"
+	EndProvider    = "provider"
+	EndBound       = "bound"
+	EndInterrupted = "interrupted"
+	EndFatal       = "fatal"
+)
+
+// end notes how the run ended. The store takes it along with its last writes.
+func (rec *recorder) end(r *run, now time.Time, err error) {
+	run := rec.Last()
+	run.End = EndDone
+	stop := r.sched.stop
+	if stop == nil {
+		stop = r.sched.stays
+	}
+	if stop != nil {
+		run.End = [...]string{StopProvider: EndProvider, StopBound: EndBound, StopInterrupted: EndInterrupted, StopFatal: EndFatal}[stop.Kind]
+		run.Reason = stop.Reason
+	}
+	if err != nil {
+		run.End, run.Reason = EndFatal, err.Error()
+	}
+	rec.keep(r, now)
+}
+
+// few is the series for the snapshot.
+func (rec *recorder) few() json.RawMessage {
+	b, err := json.Marshal(rec.Few(livePoints))
+	if err != nil {
+		return nil
+	}
+	return b
+}
