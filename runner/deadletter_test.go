@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,9 @@ func TestPermanentDeadLettersAreKept(t *testing.T) {
 		d.wantClass("rude", "content_policy")
 		if l := d.lines(d.paths.Errors)["long"]; l != nil && (l.Response == nil || l.Response.StatusCode != 400 || l.Response.RequestID == "") {
 			d.Errorf("got response %+v, want status 400 and the provider's request ID", l.Response)
+		}
+		if l := d.lines(d.paths.Errors)["long"]; l != nil && l.Response != nil && !strings.Contains(string(l.Response.Body), `"code":"context_length_exceeded"`) {
+			d.Errorf("got body %s, want the provider's own error", l.Response.Body)
 		}
 		if len(s.Classes) != 2 || s.Classes[0].Count != 1 || s.Classes[0].Line == 0 {
 			d.Errorf("got classes %+v, want two, each with the line of its first", s.Classes)

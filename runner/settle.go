@@ -105,7 +105,7 @@ func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 		v.status, v.notBefore = checkpoint.Unknown, time.Time{}
 	case retry.DeadLetter:
 		v.status = checkpoint.DeadLetter
-		v.dead = deadLetter{class: d.Kind.String(), code: codeOf(err), msg: err.Message, status: err.StatusCode}
+		v.dead = deadLetter{class: d.Kind.String(), code: codeOf(err), msg: err.Message, status: err.StatusCode, body: err.Body}
 		if d.Kind != err.Kind {
 			v.dead.msg = d.Reason
 		}

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -97,7 +98,7 @@ func (x *examiner) record(ix *Index, i int, s *Settings, raw []byte) (Record, er
 		Task: text(p.given(fTask)), Tenant: text(p.given(fTenant)),
 	}
 	if p.id.some() {
-		r.CustomID = p.id.of(raw)
+		r.CustomID = bytes.Clone(p.id.of(raw)) // the line's own bytes must not outlive the body
 	}
 	r.Body, r.Never = p.request()
 	r.Metadata = p.metadata()
@@ -135,7 +136,7 @@ func (ix *Index) opOf(i int, x *examiner, task string) string {
 // metadata is what the result echoes.
 func (p *parser) metadata() []byte {
 	if p.has(fMetadata) {
-		return p.raw(fMetadata)
+		return bytes.Clone(p.raw(fMetadata))
 	}
 	if p.shape != Plain || p.made {
 		return nil

@@ -189,6 +189,7 @@ func (c *Caller) Failure(reply *Reply, code, text string, wait time.Duration) *E
 	e := &Error{
 		Provider: c.Name, Phase: PhaseBody, StatusCode: reply.StatusCode,
 		Code: c.Redactor.CleanName(code), Message: c.Redactor.Clean(text), RequestID: c.Redactor.RequestID(h),
+		Body: c.Redactor.FaultBody(h, reply.Body),
 		Rate: ParseRate(h, c.Profile.Dialect, reply.Done),
 		Sent: true, SentAt: reply.SentAt,
 	}

@@ -77,21 +77,29 @@ func (r *Redactor) Redact(s string) string {
 		s = strings.ReplaceAll(s, p, redacted)
 	}
 	for _, p := range r.prefix {
-		for from := 0; ; {
-			i := strings.Index(s[from:], p)
-			if i < 0 {
-				break
-			}
-			i += from
-			end := i + len(p)
-			for end < len(s) && isKeyByte(s[end]) {
-				end++
-			}
-			s = s[:i] + redacted + s[end:]
-			from = i + len(redacted)
-		}
+		s = cutWords(s, p)
 	}
 	return s
+}
+
+// cutWords cuts out all words from where the prefix begins in them.
+func cutWords(s, prefix string) string {
+	before, rest, found := strings.Cut(s, prefix)
+	if !found {
+		return s
+	}
+	var b strings.Builder
+	for found {
+		b.WriteString(before)
+		b.WriteString(redacted)
+		end := 0
+		for end < len(rest) && isKeyByte(rest[end]) {
+			end++
+		}
+		before, rest, found = strings.Cut(rest[end:], prefix)
+	}
+	b.WriteString(before)
+	return b.String()
 }
 
 func isKeyByte(c byte) bool {
