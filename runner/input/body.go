@@ -4,7 +4,12 @@ import "strconv"
 
 // plainBody builds the request of a plain line in the order that the package's comment gives.
 func (p *parser) plainBody() []byte {
-	w := bodyWriter{out: make([]byte, 0, len(p.b)+len(p.set.System)+len(p.prompt)+256)}
+	// What the line holds, or what a template made of it, and a little: bodies wait by the thousand.
+	size := len(p.b) + len(p.set.System) + len(p.set.ExtraBody) + 256
+	if p.made {
+		size = max(size, size-len(p.b)+len(p.prompt))
+	}
+	w := bodyWriter{out: make([]byte, 0, size)}
 	w.out = append(w.out, '{')
 	if own := p.given(fModel); p.hasModel && p.set.OverrideModel == "" {
 		w.member("model", own)
@@ -39,7 +44,7 @@ func (p *parser) messages() []byte {
 	if own && system == nil {
 		return p.raw(fMessages)
 	}
-	var out []byte
+	out := make([]byte, 0, len(system)+len(p.prompt)+80)
 	if out = append(out, '['); system != nil {
 		out = append(append(append(out, `{"role":"system","content":`...), system...), '}')
 	}
