@@ -134,6 +134,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	}
 	show := newProgress(env, o.progress)
 	cfg.Notice, cfg.Progress = show.notice, show.update
+	fitFiles(cfg, openFiles(), show.notice)
 	stdout := env.Stdout
 	if o.files.output == "-" {
 		cfg.Tee, stdout = env.Stdout, env.Stderr
