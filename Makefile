@@ -1,12 +1,12 @@
 # Versions of the tools stand in .ci/run as well; both are changed together.
 GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# ./... leaves testdata out; the figures program is code all the same.
-PACKAGES = ./... ./testdata/figures
+# ./... leaves testdata out; the programs there are code all the same.
+PACKAGES = ./... ./testdata/figures ./testdata/faults
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 
-.PHONY: help build test race lint script thirdparty fuzz soak crash figures bench demo
+.PHONY: help build test race lint script thirdparty fuzz soak crash faults figures bench demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ soak: ## a run with faults and random kills for SOAK
 
 crash: ## kill at every sync, write and rename in turn; needs strace
 	go run ./testdata/figures -only crash
+
+faults: ## every fault of the catalogue, F01 to F55 (a quarter of an hour); as root, with strace
+	go run ./testdata/faults
 
 figures: ## what the program promises, measured against the mock (a quarter of an hour)
 	go run ./testdata/figures

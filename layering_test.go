@@ -48,6 +48,7 @@ var layers = map[string][]string{
 	"runner/queue":                 {},
 	"runner/series":                {},
 	"runner/result":                {},
+	"testdata/faults":              {},
 	"testdata/figures":             {},
 }
 

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// write writes x.jsonl with n plain lines and returns the ids. Each prompt ends
+// in marker, such as one of the mock's faults.
+func write(dir string, n int, marker string) ([]string, error) {
+	file, err := os.OpenFile(dir+"/x.jsonl", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := bufio.NewWriter(file)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("op-%05d", i)
+		fmt.Fprint(w, line(ids[i], fmt.Sprintf("Case %05d: say hello to Zoë. %s", i, marker)))
+	}
+	return ids, errors.Join(w.Flush(), file.Close())
+}
+
+// line is a plain input line.
+func line(id, prompt string) string {
+	return fmt.Sprintf(`{"id":%q,"prompt":%q,"model":"gpt-4o-mini","max_tokens":40}`+"\n", id, prompt)
+}
+
+// input makes x.jsonl of these prompts.
+func (c *trial) input(prompts ...string) {
+	var b strings.Builder
+	c.ids = nil
+	for i, p := range prompts {
+		c.ids = append(c.ids, fmt.Sprintf("op-%05d", i))
+		b.WriteString(line(c.ids[i], p))
+	}
+	c.write("x.jsonl", b.String())
+}
+
+func (c *trial) write(name, text string) {
+	c.check(os.WriteFile(c.dir+"/"+name, []byte(text), 0o600))
+}
+
+func (c *trial) read(name string) []byte {
+	raw, err := os.ReadFile(c.dir + "/" + name)
+	c.check(err)
+	return raw
+}
+
+// change edits a file of the trial.
+func (c *trial) change(name string, edit func([]byte) []byte) {
+	c.check(os.WriteFile(c.dir+"/"+name, edit(c.read(name)), 0o600))
+}
+
+func (c *trial) remove(name string) { c.check(os.Remove(c.dir + "/" + name)) }
+
+func (c *trial) exists(name string) bool {
+	_, err := os.Lstat(c.dir + "/" + name)
+	return err == nil
+}
+
+// readLines reads a results or errors file: each line parses, ends in a newline,
+// and is the only one of its id. A missing file has no lines.
+func readLines(path string) (map[string]string, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > 0 && raw[len(raw)-1] != '\n' {
+		return nil, fmt.Errorf("I2: %s: the last line is torn", path)
+	}
+	byID, err := parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("I2: %s: %w", path, err)
+	}
+	return byID, nil
+}
+
+func parse(raw []byte) (map[string]string, error) {
+	byID := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		var parsed struct {
+			ID  any                `json:"custom_id"`
+			LLM struct{ Line int } `json:"llmbatch"`
+		}
+		if err := json.Unmarshal([]byte(line), &parsed); err != nil {
+			return nil, fmt.Errorf("%w in %.100q", err, line)
+		}
+		id := fmt.Sprint(parsed.ID)
+		if parsed.ID == nil {
+			id = fmt.Sprintf("line-%d", parsed.LLM.Line)
+		}
+		if _, twice := byID[id]; twice {
+			return nil, fmt.Errorf("two lines of %s", id)
+		}
+		byID[id] = line
+	}
+	return byID, nil
+}
+
+// acknowledged reads what a killed run left: its last line may be torn.
+func (c *trial) acknowledged() map[string]string {
+	raw, err := os.ReadFile(c.results())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	c.check(err)
+	byID, err := parse(raw[:bytes.LastIndexByte(raw, '\n')+1])
+	c.check(err)
+	return byID
+}
+
+// died notes what a killed run left: what it had acknowledged must stay, and
+// calls that reached the server without a line were in flight.
+func (c *trial) died() {
+	c.suite.mu.Lock()
+	c.suite.kills++
+	c.suite.mu.Unlock()
+	now := c.acknowledged()
+	for id, line := range c.acked {
+		c.want(now[id] == line, "I3: the line of %s was acknowledged and is gone or changed", id)
+	}
+	asked := c.asked
+	if c.server != nil {
+		asked = c.stats().Asked
+	}
+	c.flying += max(0, asked-c.asked-(len(now)-c.lines))
+	c.acked, c.asked, c.lines = now, asked, len(now)
+}
