@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -101,6 +102,8 @@ func (b *book) openStore(c *Config) (err error) {
 		}
 		c.Notice(fmt.Sprintf("checkpoint %s is damaged (kept as %s); rebuilding it from the output and errors files", path, aside))
 	case errors.Is(err, fs.ErrNotExist):
+	case forbidden(err):
+		return &Error{Fault: FaultUsage, Msg: "cannot use the checkpoint", Err: err, Hint: "let this user write to it, or choose another place with --checkpoint"}
 	default:
 		return err
 	}
@@ -202,10 +205,17 @@ func openResult(c *Config, path string) (*result.Writer, error) {
 		return nil, inUse("output", path, c.Paths.Checkpoint, "--output")
 	case errors.Is(err, result.ErrNotOurs), errors.Is(err, result.ErrNotFile):
 		return nil, &Error{Fault: FaultUsage, Msg: "output " + path, Err: err, Hint: "choose another file with --output, or move this one away"}
+	case forbidden(err):
+		return nil, &Error{Fault: FaultUsage, Msg: "cannot use the output", Err: err, Hint: "let this user write to it, or choose another place with --output"}
 	case err != nil:
 		return nil, fmt.Errorf("output: %w", err)
 	}
 	return w, nil
+}
+
+// forbidden says that a file is not this user's to write to, which no rerun mends.
+func forbidden(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // compare refuses a checkpoint that was made for another input, or for other
