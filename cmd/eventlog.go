@@ -2,8 +2,10 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -19,10 +21,12 @@ import (
 type eventLog struct {
 	file    *os.File
 	handler slog.Handler
+	stop    func(error) // ends the run when a line cannot be written
+	err     error       // why; nothing is written after it
 }
 
 // openLog opens the log that the flags name, if they do.
-func (o *observeOptions) openLog() (*eventLog, error) {
+func (o *observeOptions) openLog(stop func(error)) (*eventLog, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, usagef("", "--log-level %q: want debug, info, warn or error", o.logLevel)
@@ -51,7 +55,7 @@ func (o *observeOptions) openLog() (*eventLog, error) {
 	if err != nil {
 		return nil, errors.Join(usagef("", "--log-file: %s", err), f.Close())
 	}
-	l := &eventLog{file: f}
+	l := &eventLog{file: f, stop: stop}
 	opts := &slog.HandlerOptions{Level: level}
 	if l.handler = slog.Handler(slog.NewTextHandler(f, opts)); o.logFormat == "json" {
 		l.handler = slog.NewJSONHandler(f, opts)
@@ -137,17 +141,24 @@ func (l *eventLog) ended(s *runner.Summary, err error) {
 	l.write(r)
 }
 
-// write drops what cannot be written: a full disk stops the run by its own files.
+// write stops the run if it fails: who asked for a log wants a whole one.
 func (l *eventLog) write(r slog.Record) {
-	if ctx := context.Background(); l.handler.Enabled(ctx, r.Level) {
-		_ = l.handler.Handle(ctx, r)
+	ctx := context.Background()
+	if l.err != nil || !l.handler.Enabled(ctx, r.Level) {
+		return
+	}
+	if err := l.handler.Handle(ctx, r); err != nil {
+		l.err = fmt.Errorf("log: %w", err)
+		l.stop(l.err)
 	}
 }
 
-func (l *eventLog) close() {
-	if l != nil {
-		_ = l.file.Close()
+// close gives the first error of the log.
+func (l *eventLog) close() error {
+	if l == nil {
+		return nil
 	}
+	return cmp.Or(l.err, l.file.Close())
 }
 
 // maxLogged is the longest text of one attribute, in bytes: an ID may be a

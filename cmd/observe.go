@@ -46,12 +46,13 @@ type observers struct {
 }
 
 // open starts what the flags ask for and lets it observe the run. Whatever
-// cannot work shows now, ahead of the first call.
-func (o *observeOptions) open(cfg *runner.Config) (w *observers, err error) {
+// cannot work shows now, ahead of the first call; stop ends the run for what
+// fails later.
+func (o *observeOptions) open(cfg *runner.Config, stop func(error)) (w *observers, err error) {
 	w = &observers{notice: cfg.Notice, stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
-			w.end()
+			err = errors.Join(err, w.end())
 		}
 	}()
 	if err = o.checkFiles(cfg.Paths); err != nil {
@@ -67,7 +68,10 @@ func (o *observeOptions) open(cfg *runner.Config) (w *observers, err error) {
 		err = w.keepFile(o.metricsFile)
 	}
 	if err == nil {
-		w.log, err = o.openLog()
+		w.log, err = o.openLog(func(err error) {
+			w.notice("stopping: " + err.Error())
+			stop(err)
+		})
 	}
 	if err == nil {
 		w.log.started(cfg.Paths)
@@ -158,14 +162,14 @@ func (w *observers) serve(addr string) error {
 }
 
 // close tells how the run ended and ends the observers.
-func (w *observers) close(sum *runner.Summary, err error) {
+func (w *observers) close(sum *runner.Summary, err error) error {
 	w.log.ended(sum, err)
-	w.end()
+	return w.end()
 }
 
 // end leaves the run's last figures in the file. A scrape that is under way
 // gets a second.
-func (w *observers) end() {
+func (w *observers) end() error {
 	close(w.stop)
 	if w.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -180,5 +184,5 @@ func (w *observers) end() {
 			w.notice("the last metrics are not written: " + err.Error())
 		}
 	}
-	w.log.close()
+	return w.log.close()
 }

@@ -142,17 +142,22 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if arg == "-" {
 		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), file.Path()))
 	}
-	watch, err := o.watch.open(cfg)
+	ctx, stop := context.WithCancelCause(c.Context())
+	defer stop(nil)
+	watch, err := o.watch.open(cfg, stop)
 	if err != nil {
 		return err
 	}
-	sum, err := runner.Run(c.Context(), cfg)
+	sum, err := runner.Run(ctx, cfg)
 	show.close()
-	watch.close(sum, err)
+	err = errors.Join(err, watch.close(sum, err))
 	if sum == nil {
 		if c.Context().Err() != nil {
 			show.notice("interrupted before the first call")
 			return statusError{exitInterrupt + signalOf(c.Context())}
+		}
+		if cause := context.Cause(ctx); cause != nil { // the log's failure, which ended it
+			return cause
 		}
 		return err
 	}
