@@ -3,11 +3,8 @@ package cmd
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/llmbatch/llmbatch/runner"
 )
@@ -35,8 +32,8 @@ type progress struct {
 	env    Env
 	form   string
 	mu     sync.Mutex
-	bar    *progressbar.ProgressBar
-	last   time.Time // of the last line
+	bar    bar
+	last   time.Time // of the last line or drawing
 	latest *runner.Progress
 }
 
@@ -45,16 +42,14 @@ func newProgress(env Env, form string) *progress {
 	if form == progressBar && (!env.IsTTY() || env.Getenv("NO_COLOR") != "" || env.Getenv("TERM") == "dumb") {
 		form = progressPlain
 	}
-	return &progress{w: env.Stderr, env: env, form: form}
+	return &progress{w: env.Stderr, env: env, form: form, bar: bar{w: env.Stderr}}
 }
 
 func (p *progress) notice(msg string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		_ = p.bar.Clear() // a bar that cannot be drawn is no reason to stop
-	}
-	fmt.Fprintf(p.w, "llmbatch: %s\n", clean(msg))
+	p.bar.erase()
+	fmt.Fprintln(p.w, fold("llmbatch: "+clean(msg), 0, p.env.Width()))
 }
 
 func (p *progress) update(s runner.Progress) {
@@ -81,62 +76,24 @@ func (p *progress) update(s runner.Progress) {
 		}
 		return
 	}
-	if p.bar == nil {
-		p.bar = p.newBar(s)
+	if now.Sub(p.last) >= barEvery {
+		p.last = now
+		p.bar.draw(s, p.env.Width())
 	}
-	// The description and the counter share one line: keep it on one.
-	text := describe(s)
-	if w := p.env.Width(); w > 0 && len(text) > w-1 {
-		text = text[:max(0, w-1)]
-	}
-	p.bar.Describe(text)
-	_ = p.bar.Set(s.Done)
-}
-
-func (p *progress) newBar(s runner.Progress) *progressbar.ProgressBar {
-	return progressbar.NewOptions(max(1, s.Total),
-		progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(10), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetTheme(progressbar.ThemeASCII))
 }
 
 // describe tells in one line how a run stands and what limits it now.
 func describe(s runner.Progress) string {
-	var b strings.Builder
-	percent := 100
-	if s.Total > 0 {
-		percent = s.Done * 100 / s.Total
+	all := parts(s)
+	all[0].long = fmt.Sprintf("%s (%d%%)", all[0].long, percentOf(s))
+	return joined(all)
+}
+
+func percentOf(s runner.Progress) int {
+	if s.Total == 0 {
+		return 100
 	}
-	fmt.Fprintf(&b, "%s/%s done (%d%%)", grouped(int64(s.Done)), grouped(int64(s.Total)), percent)
-	fmt.Fprintf(&b, ", %d in flight", s.InFlight)
-	if s.Delayed > 0 {
-		fmt.Fprintf(&b, ", %d delayed", s.Delayed)
-	}
-	if s.Dead > 0 {
-		fmt.Fprintf(&b, ", %d failed", s.Dead)
-	}
-	rate := func(name string, n, limit int64) {
-		if limit > 0 {
-			fmt.Fprintf(&b, ", %s/%s %s", grouped(n), grouped(limit), name)
-		} else if n > 0 {
-			fmt.Fprintf(&b, ", %s %s", grouped(n), name)
-		}
-	}
-	rate("rpm", s.RequestsMinute, s.RPM)
-	rate("tpm", s.TokensMinute, s.TPM)
-	if s.Cost != "" {
-		fmt.Fprintf(&b, ", cost %s", s.Cost)
-	}
-	if left := s.Remaining.Round(time.Second); left > 0 {
-		fmt.Fprintf(&b, ", about %s left", left)
-	}
-	if s.Limiting != "" {
-		fmt.Fprintf(&b, ", limited by %s", clean(s.Limiting))
-		if wait := time.Until(s.Until); !s.Until.IsZero() && wait > time.Second {
-			fmt.Fprintf(&b, " until %s", runner.Clock(time.Now(), s.Until))
-		}
-	}
-	return b.String()
+	return s.Done * 100 / s.Total
 }
 
 // figures are those of a run as --progress json prints them. A limit that is 0
@@ -148,6 +105,7 @@ type figures struct {
 	Failed         int        `json:"failed"`
 	InFlight       int        `json:"in_flight"`
 	Delayed        int        `json:"delayed"`
+	Rate           float64    `json:"operations_minute"` // done by this run, over its whole time
 	Calls          int64      `json:"calls"`
 	RateLimited    int64      `json:"rate_limited"`
 	RequestsMinute int64      `json:"requests_minute"`
@@ -166,7 +124,7 @@ type figures struct {
 func (p *progress) line(now time.Time) {
 	s := p.latest
 	f := figures{
-		Time: now.UTC(), Total: s.Total, Done: s.Done, Failed: s.Dead, InFlight: s.InFlight, Delayed: s.Delayed, Calls: s.Calls,
+		Time: now.UTC(), Total: s.Total, Done: s.Done, Failed: s.Dead, InFlight: s.InFlight, Delayed: s.Delayed, Rate: s.Rate, Calls: s.Calls,
 		RateLimited: s.RateLimited, RequestsMinute: s.RequestsMinute, RPM: s.RPM, TokensMinute: s.TokensMinute, TPM: s.TPM,
 		Limiting: s.Limiting, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping,
 	}
@@ -186,12 +144,12 @@ func (p *progress) line(now time.Time) {
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.form == progressJSON && p.latest != nil {
+	p.bar.erase()
+	switch {
+	case p.latest == nil:
+	case p.form == progressJSON:
 		p.line(time.Now())
-	}
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		_ = p.bar.Exit()
-		p.bar = nil
+	case p.form == progressPlain && p.latest.Calls > 0:
+		fmt.Fprintf(p.w, "llmbatch: %s\n", describe(*p.latest))
 	}
 }

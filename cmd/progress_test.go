@@ -61,7 +61,7 @@ func TestListed(t *testing.T) {
 	if got := listed([]string{"a", "b"}); got != "a, b" {
 		t.Errorf("got %q", got)
 	}
-	if got := listed(strings.Split("abcdefghijk", "")); got != "a, b, c, d, e, f, g, h, i, j and more (llmbatch status --json lists them)" {
+	if got := listed(strings.Split("abcdefghijk", "")); got != "a, b, c, d, e, f, g, h, i, j and more (llmbatch status --unknown lists them)" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -73,7 +73,7 @@ func TestProgressForms(t *testing.T) {
 		tty  bool
 		want int // lines; -1 = a bar
 	}{
-		{progressBar, true, -1}, {progressBar, false, 2}, {progressPlain, true, 2}, {progressJSON, true, 27}, {progressNone, true, 0},
+		{progressBar, true, -1}, {progressBar, false, 3}, {progressPlain, true, 3}, {progressJSON, true, 27}, {progressNone, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
@@ -81,7 +81,7 @@ func TestProgressForms(t *testing.T) {
 			env.IsTTY = func() bool { return test.tty }
 			p := newProgress(env, test.form)
 			for i := range 251 {
-				p.update(runner.Progress{Total: 1000, Done: i, InFlight: 2})
+				p.update(runner.Progress{Total: 1000, Done: i, InFlight: 2, Calls: int64(i)})
 				time.Sleep(100 * time.Millisecond)
 			}
 			p.close()
@@ -95,5 +95,51 @@ func TestProgressForms(t *testing.T) {
 				t.Errorf("the last figures are missing: %s", &out)
 			}
 		})
+	}
+}
+
+// TestBarKeepsToItsLine: whatever the width, a drawing has less columns than the
+// terminal, names what limits, and erases what stood there.
+func TestBarKeepsToItsLine(t *testing.T) {
+	s := runner.Progress{
+		Total: 12_000, Dead: 2, InFlight: 128, Delayed: 3, Rate: 411.5, RequestsMinute: 480, RPM: 500, TokensMinute: 61_000, TPM: 200_000,
+		Remaining: 21*time.Minute + time.Second, Cost: "0.75", Limiting: "provider's hint", Until: time.Now().Add(time.Minute),
+	}
+	for columns := 1; columns < 220; columns++ {
+		var out bytes.Buffer
+		b := &bar{w: &out}
+		for _, s.Done = range []int{0, 1, 6_000, 11_999, 12_000} {
+			out.Reset()
+			b.draw(s, columns)
+			text, ok := strings.CutPrefix(out.String(), "\r")
+			text, tail := strings.CutSuffix(text, "\x1b[J\r")
+			if !ok || !tail || len(text) >= columns || strings.ContainsAny(text, "\r\n\x1b") {
+				t.Fatalf("%d columns: got %q", columns, &out)
+			}
+			if columns >= 40 && !strings.Contains(text, "paused") {
+				t.Errorf("%d columns: %q does not say what limits", columns, text)
+			}
+			if columns >= 200 && !strings.HasSuffix(text, "412 a minute, 128 in flight, 3 delayed, 2 failed, 480/500 rpm, 61,000/200,000 tpm, cost 0.75, about 21m1s left, paused as the provider asked until "+s.Until.Format(time.TimeOnly)) {
+				t.Errorf("%d columns: something is missing in %q", columns, text)
+			}
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	for _, test := range []struct {
+		text          string
+		indent, width int
+		want          string
+	}{
+		{"no bound is needed here", 2, 0, "no bound is needed here"},
+		{"short", 0, 40, "short"},
+		{"tokens  one two three", 8, 16, "tokens  one two\n        three"},
+		{"see /a/path/that/is/long for it", 2, 12, "see\n  /a/path/that/is/long\n  for it"},
+		{"two lines\nof their own", 0, 10, "two lines\nof their\nown"},
+	} {
+		if got := fold(test.text, test.indent, test.width); got != test.want {
+			t.Errorf("%q in %d columns: got %q, want %q", test.text, test.width, got, test.want)
+		}
 	}
 }

@@ -132,6 +132,9 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
+	if o.files.output == "-" && env.StdoutIsTTY() && o.progress == progressBar {
+		o.progress = progressPlain // the results come on the same terminal
+	}
 	show := newProgress(env, o.progress)
 	cfg.Notice, cfg.Progress = show.notice, show.update
 	fitFiles(cfg, openFiles(), show.notice)
@@ -167,7 +170,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 // finishRun prints the summary and maps the end to an exit status.
 func finishRun(ctx context.Context, env Env, o *runOptions, stdout io.Writer, file *input.File, sum *runner.Summary, err error) error {
 	sum.Exit = statusOf(ctx, sum, err)
-	printSummary(env.Stderr, sum)
+	printSummary(env.Stderr, sum, env.Width())
 	if o.json {
 		if err := printJSON(stdout, sum); err != nil {
 			return err

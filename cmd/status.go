@@ -6,8 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,32 +17,33 @@ import (
 // standing is what a checkpoint holds, or what the run that holds it has
 // published.
 type standing struct {
-	Input      string         `json:"input"`
-	Checkpoint string         `json:"checkpoint"`
-	Running    int            `json:"running_pid,omitempty"` // process of the run that holds the checkpoint
-	Operations int64          `json:"operations"`            // of the input, at the last start
-	Completed  int            `json:"completed"`
-	Failed     int            `json:"failed"`
-	Pending    int            `json:"pending"`
-	InFlight   int            `json:"in_flight"`                    // only while a run goes on
-	Unknown    int            `json:"unknown"`                      // their call may have been billed
-	Counts     map[string]int `json:"counts"`                       // rows by state, as they are stored
-	Classes    map[string]int `json:"classes"`                      // dead letters by class
-	Listed     []string       `json:"unknown_operations,omitempty"` // operations that had a call of unknown outcome, the first 100
-	Unknowns   int            `json:"possibly_billed_twice"`        // calls of unknown outcome
-	InputTok   int64          `json:"input_tokens"`
-	Output     int64          `json:"output_tokens"`
-	Cached     int64          `json:"cached_tokens"`
-	Reasoning  int64          `json:"reasoning_tokens"`
-	First      time.Time      `json:"first,omitzero"`
-	Last       time.Time      `json:"last,omitzero"`
-	Updated    time.Time      `json:"updated,omitzero"` // of the published snapshot
-	Waiting    string         `json:"waiting,omitempty"`
+	Input      string                  `json:"input"`
+	Checkpoint string                  `json:"checkpoint"`
+	Running    int                     `json:"running_pid,omitempty"` // process of the run that holds the checkpoint
+	Operations int64                   `json:"operations"`            // of the input, at the last start
+	Completed  int                     `json:"completed"`
+	Failed     int                     `json:"failed"`
+	Pending    int                     `json:"pending"`
+	InFlight   int                     `json:"in_flight"`                    // only while a run goes on
+	Unknown    int                     `json:"unknown"`                      // their call may have been billed
+	Counts     map[string]int          `json:"counts"`                       // rows by state, as they are stored
+	Classes    map[string]int          `json:"classes"`                      // dead letters by class
+	Retry      map[string]runner.Again `json:"retry,omitempty"`              // what sending a class once more takes
+	Listed     []string                `json:"unknown_operations,omitempty"` // operations that had a call of unknown outcome, the first 100
+	Unknowns   int                     `json:"possibly_billed_twice"`        // calls of unknown outcome
+	InputTok   int64                   `json:"input_tokens"`
+	Output     int64                   `json:"output_tokens"`
+	Cached     int64                   `json:"cached_tokens"`
+	Reasoning  int64                   `json:"reasoning_tokens"`
+	First      time.Time               `json:"first,omitzero"`
+	Last       time.Time               `json:"last,omitzero"`
+	Updated    time.Time               `json:"updated,omitzero"` // of the published snapshot
+	Waiting    string                  `json:"waiting,omitempty"`
 }
 
 func newStatus(env Env) *cobra.Command {
 	var files fileOptions
-	var asJSON, watching bool
+	var asJSON, watching, unknown bool
 	c := &cobra.Command{
 		Use:   "status INPUT",
 		Short: "Show what the checkpoint of INPUT holds",
@@ -53,9 +52,16 @@ whose outcome is unknown. It works while a run goes on: it then shows what the
 run published within the last second.
 
 With --watch it stays until the run ends: a terminal is drawn anew each second,
-elsewhere a line is printed each 10 s, and at the end the status as it is then.`,
-		Example: "  llmbatch status prompts.jsonl\n  llmbatch status prompts.jsonl --watch\n  llmbatch status prompts.jsonl --json",
-		Args:    one("INPUT", "the file that was run"),
+elsewhere a line is printed each 10 s, and at the end the status as it is then.
+
+With --unknown it lists every operation that had a call whose outcome is unknown,
+for a comparison with the provider's own account: ID, state, idempotency key, and
+for each such call its time, provider and model.`,
+		Example: `  llmbatch status prompts.jsonl
+  llmbatch status prompts.jsonl --watch
+  llmbatch status prompts.jsonl --json
+  llmbatch status prompts.jsonl --unknown`,
+		Args: one("INPUT", "the file that was run"),
 		RunE: func(c *cobra.Command, args []string) error {
 			read := func() (*standing, error) {
 				st, err := readStanding(files.paths(args[0]).Checkpoint)
@@ -63,6 +69,12 @@ elsewhere a line is printed each 10 s, and at the end the status as it is then.`
 					st.Input = args[0]
 				}
 				return st, err
+			}
+			if unknown && watching {
+				return usagef("", "--unknown and --watch exclude each other")
+			}
+			if unknown {
+				return listUnknown(env, files.paths(args[0]).Checkpoint, asJSON)
 			}
 			if watching {
 				return newWatch(env, asJSON).until(c.Context(), read)
@@ -76,7 +88,8 @@ elsewhere a line is printed each 10 s, and at the end the status as it is then.`
 	}
 	fl := c.Flags()
 	files.readFlags(fl)
-	fl.BoolVar(&asJSON, "json", false, "print one JSON object (with --watch one each time)")
+	fl.BoolVar(&asJSON, "json", false, "print one JSON object (with --watch one each time, with --unknown one for each operation)")
+	fl.BoolVar(&unknown, "unknown", false, "list every operation that had a call of unknown outcome")
 	fl.BoolVar(&watching, "watch", false, "go on showing it until the run ends")
 	return c
 }
@@ -135,6 +148,10 @@ func (st *standing) derive() {
 	} else {
 		st.Unknown += at(checkpoint.InFlight)
 	}
+	st.Retry = map[string]runner.Again{}
+	for class := range st.Classes {
+		st.Retry[class], _ = runner.Remedy(class)
+	}
 	st.Pending = max(0, int(st.Operations)-st.Completed-st.Failed-st.Unknown-st.InFlight)
 }
 
@@ -174,6 +191,19 @@ func (st *standing) add(op *checkpoint.Operation) {
 	}
 }
 
+// remedy says in words whether sending a class once more may help.
+func remedy(class string) string {
+	again, advice := runner.Remedy(class)
+	switch again {
+	case runner.AgainByItself:
+		return "a rerun sends them again by itself; " + advice
+	case runner.AgainAsked:
+		return "another try may help; " + advice
+	default:
+		return "another try alone does not help; " + advice
+	}
+}
+
 func (st *standing) show(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, st)
@@ -182,9 +212,9 @@ func (st *standing) show(w io.Writer, asJSON bool) error {
 }
 
 func (st *standing) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name string, value any) { fmt.Fprintf(t, "%s\t%v\n", name, value) }
-	row("checkpoint", clean(st.Checkpoint))
+	t := &table{}
+	row := func(name, value string) { t.row(name, "%s", value) }
+	row("checkpoint", st.Checkpoint)
 	if st.Running > 0 {
 		row("running", fmt.Sprintf("process %d, as of %s", st.Running, st.Updated.Local().Format(time.TimeOnly)))
 	}
@@ -196,10 +226,10 @@ func (st *standing) print(w io.Writer) error {
 	}
 	slices.Sort(classes)
 	for _, c := range classes {
-		row("failed", grouped(int64(st.Classes[c]))+" "+clean(c))
+		row("failed", fmt.Sprintf("%s %s: %s", grouped(int64(st.Classes[c])), c, remedy(c)))
 	}
 	if st.Unknowns > 0 {
-		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), clean(strings.Join(st.Listed[:min(10, len(st.Listed))], ", "))))
+		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), listed(st.Listed)))
 	}
 	row("tokens", fmt.Sprintf("%s in (%s cached), %s out (%s reasoning)", grouped(st.InputTok), grouped(st.Cached), grouped(st.Output), grouped(st.Reasoning)))
 	if !st.First.IsZero() && !st.Last.IsZero() {
@@ -207,7 +237,7 @@ func (st *standing) print(w io.Writer) error {
 		row("to", st.Last.Local().Format(time.DateTime))
 	}
 	if st.Waiting != "" {
-		row("limited by", clean(st.Waiting))
+		row("limited by", st.Waiting)
 	}
-	return t.Flush()
+	return t.print(w, 0)
 }

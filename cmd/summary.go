@@ -4,75 +4,167 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
-// printSummary tells how a run ended, so that a person can act on it.
-func printSummary(w io.Writer, s *runner.Summary) {
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t%s\n", name, clean(fmt.Sprintf(format, args...)))
+// table is rows of a name and a text, which are folded to a terminal's width.
+type table struct {
+	rows [][2]string
+}
+
+func (t *table) row(name, format string, args ...any) {
+	t.rows = append(t.rows, [2]string{name, clean(fmt.Sprintf(format, args...))})
+}
+
+func (t *table) print(w io.Writer, width int) error {
+	pad := 0
+	for _, r := range t.rows {
+		pad = max(pad, len(r[0])+2)
 	}
-	row("operations", "%s: %s completed, %s failed, %s pending, %s unknown, %s skipped", grouped(s.Operations),
+	for _, r := range t.rows {
+		if _, err := fmt.Fprintln(w, fold(fmt.Sprintf("%-*s%s", pad, r[0], r[1]), pad, width)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printSummary tells how a run ended, so that a person can act on it; width is
+// that of the terminal, 0 = none.
+func printSummary(w io.Writer, s *runner.Summary, width int) {
+	fmt.Fprintln(w)
+	t := &table{}
+	t.row("operations", "%s: %s completed, %s failed, %s pending, %s unknown, %s skipped", grouped(s.Operations),
 		grouped(s.Completed), grouped(s.Failed), grouped(s.Pending), grouped(s.Unknown), grouped(s.Skipped))
-	row("this run", "%s in %s: %s, %s, %s refused for their rate", count(s.Calls, "call"), seconds(s.Seconds),
+	t.row("this run", "%s in %s: %s, %s, %s refused for their rate", count(s.Calls, "call"), seconds(s.Seconds),
 		count(s.CompletedNow, "result"), retries(s.Retries), grouped(s.RateLimited))
+	rowsOfOutcomes(t, s)
+	rowsOfPace(t, s)
+	if s.Cost != "" {
+		t.row("cost", "%s", s.Cost)
+	}
+	t.row("results", "%s", s.Files.Output)
+	if s.Failed > 0 {
+		t.row("errors", "%s", s.Files.Errors)
+	}
+	if s.Stop == nil && s.Failed == 0 && s.Completed > 0 {
+		t.row("next", "llmbatch results %s --format text", s.Files.Input)
+	}
+	_ = t.print(w, width) // a stderr that is gone changes nothing
+	say := func(format string, args ...any) { fmt.Fprintln(w, fold(fmt.Sprintf(format, args...), 0, width)) }
+	switch {
+	case s.Stop != nil && s.Stop.Kind == runner.StopFatal:
+		return // its error is told after this
+	case s.Stop != nil:
+		say("llmbatch: stopped: %s", clean(firstLine(s.Stop.Reason)))
+		if !s.Stop.Until.IsZero() {
+			say("llmbatch: come back at %s", s.Stop.Until.Local().Format(time.DateTime))
+		}
+		say("hint: %s", clean(s.Stop.Hint))
+	case s.Failed > 0:
+		say("hint: llmbatch results %s --failed shows the failures%s", clean(s.Files.Input), again(s))
+	}
+}
+
+// rowsOfOutcomes tell what did not end as it should.
+func rowsOfOutcomes(t *table, s *runner.Summary) {
 	for _, c := range s.Classes {
 		example := ""
 		if c.Example != "" {
 			example = fmt.Sprintf(" (line %d: %s)", c.Line, firstLine(c.Example))
 		}
-		row("failed", "%s %s%s", grouped(c.Count), c.Name, example)
+		t.row("failed", "%s %s%s", grouped(c.Count), c.Name, example)
 	}
 	for _, f := range s.Fallbacks {
-		row("fallback", "%s from %s to %s (%s)", grouped(f.Count), f.From, f.To, f.Reason)
+		t.row("fallback", "%s from %s to %s (%s)", grouped(f.Count), f.From, f.To, f.Reason)
 	}
 	if s.PossiblyTwice > 0 {
-		row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps))
+		t.row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps))
 	}
 	if s.Truncated > 0 {
-		row("cut off", "%s ended at the output cap (finish: length)", count(s.Truncated, "answer"))
+		t.row("cut off", "%s ended at the output cap (finish: length)", count(s.Truncated, "answer"))
 	}
 	if s.Refused > 0 {
-		row("refused", "%s by the model or a filter", count(s.Refused, "answer"))
+		t.row("refused", "%s by the model or a filter", count(s.Refused, "answer"))
 	}
-	row("tokens", "%s reserved, %s used", grouped(s.TokensReserved), grouped(s.TokensUsed))
+}
+
+// rowsOfPace tell what the run took from its limits, and what bound it.
+func rowsOfPace(t *table, s *runner.Summary) {
+	t.row("tokens", "%s reserved, %s used", grouped(s.TokensReserved), grouped(s.TokensUsed))
 	if s.UncappedCalls > 0 {
 		how := "by default"
 		if s.LearnedOutput {
 			how = "learned from the outputs"
 		}
-		row("", "%s without an output cap reserved %s output tokens each (%s)", count(s.UncappedCalls, "call"), grouped(s.ReservedOutput), how)
+		t.row("", "%s without an output cap reserved %s output tokens each (%s)", count(s.UncappedCalls, "call"), grouped(s.ReservedOutput), how)
+	}
+	if advice := spareTokens(s); advice != "" {
+		t.row("", "%s", advice)
 	}
 	if s.Calls > 1 {
-		row("reached", "%s and %s in the busiest minute%s", count(s.PeakRequests, "request"), count(s.PeakTokens, "token"), against(s.Limits))
+		t.row("reached", "%s and %s in the busiest minute%s", count(s.PeakRequests, "request"), count(s.PeakTokens, "token"), against(s.Limits))
 	}
-	if s.Cost != "" {
-		row("cost", "%s", s.Cost)
+	if text := boundBy(s.Bounds); text != "" {
+		t.row("bound by", "%s", text)
 	}
-	row("results", "%s", s.Files.Output)
-	if s.Failed > 0 {
-		row("errors", "%s", s.Files.Errors)
+}
+
+// boundBy names what held the run back for a good part of its time.
+func boundBy(all []runner.Bound) string {
+	const least, shown, share = 2.0, 3, 0.05
+	whole := 0.0
+	for _, b := range all {
+		whole += b.Seconds
 	}
-	t.Flush()
-	if s.Stop != nil && s.Stop.Kind == runner.StopFatal {
-		return // its error is told after this
+	if whole < least {
+		return "" // too short to say
 	}
-	if s.Stop != nil {
-		fmt.Fprintf(w, "llmbatch: stopped: %s\n", clean(firstLine(s.Stop.Reason)))
-		if !s.Stop.Until.IsZero() {
-			fmt.Fprintf(w, "llmbatch: come back at %s\n", s.Stop.Until.Local().Format(time.DateTime))
+	var parts []string
+	for _, b := range all[:min(shown, len(all))] {
+		if b.Share >= share {
+			parts = append(parts, fmt.Sprintf("%s (%.0f%% of the time)", boundName(b.By), 100*b.Share))
 		}
-		fmt.Fprintf(w, "hint: %s\n", clean(s.Stop.Hint))
-		return
 	}
-	if s.Failed > 0 {
-		fmt.Fprintf(w, "hint: llmbatch results %s --failed shows the failures%s\n", clean(s.Files.Input), again(s))
+	return strings.Join(parts, ", ")
+}
+
+// boundName says in words what a run waited for.
+func boundName(by string) string {
+	switch limit.Reason(by) {
+	case "answers":
+		return "the answers themselves"
+	case limit.AtSpread:
+		return "spreading the first calls"
+	case limit.AtEvenPace:
+		return "the even pace that the server wants"
+	case limit.AtServer:
+		return "the quota that the server says remains"
+	case limit.AfterRefusal:
+		return "pauses after refusals"
+	case limit.AfterHint:
+		return "pauses that the provider asked for"
 	}
+	return by
+}
+
+// spareTokens is the advice where the token limit bound a run that reserved far
+// more than came.
+func spareTokens(s *runner.Summary) string {
+	share := 0.0
+	for _, b := range s.Bounds {
+		switch b.By {
+		case "tpm", "itpm", "otpm", "tpd":
+			share += b.Share
+		}
+	}
+	if share < 0.3 || 2*s.TokensReserved < 3*s.TokensUsed || s.UncappedCalls == s.Calls {
+		return ""
+	}
+	return "the token limit bound, and much was reserved that was not used: lower max_tokens, or try --reserve learned"
 }
 
 // again says how failures are sent once more, as far as they can be.
@@ -124,7 +216,7 @@ func listed(ids []string) string {
 	const shown = 10
 	text := strings.Join(ids[:min(shown, len(ids))], ", ")
 	if len(ids) > shown {
-		text += " and more (llmbatch status --json lists them)"
+		text += " and more (llmbatch status --unknown lists them)"
 	}
 	return text
 }

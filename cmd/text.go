@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/input"
@@ -26,6 +27,28 @@ func clean(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// fold breaks text between words into lines of less than width columns, all but
+// the first indented; width 0 = no bound. A word that is longer, such as a path,
+// stays whole, so that it can be copied.
+func fold(text string, indent, width int) string {
+	if width == 0 || len(text) < width {
+		return text
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		now := ""
+		for i, word := range strings.SplitAfter(line, " ") {
+			length := utf8.RuneCountInString(now) + utf8.RuneCountInString(strings.TrimRight(word, " "))
+			if i > 0 && length >= width && len(now) > indent {
+				lines, now = append(lines, strings.TrimRight(now, " ")), strings.Repeat(" ", indent)
+			}
+			now += word
+		}
+		lines = append(lines, now)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func printJSON(w io.Writer, v any) error {

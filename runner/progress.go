@@ -15,6 +15,7 @@ type Progress struct {
 	Dead        int
 	InFlight    int
 	Delayed     int
+	Rate        float64 // operations a minute that this run has finished, from its first call on; 0 = not known yet
 	Calls       int64
 	RateLimited int64
 
@@ -40,6 +41,9 @@ func (r *run) progress(now time.Time) Progress {
 		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed),
 		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited,
 		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
+	}
+	if span := now.Sub(c.FirstSent); !c.FirstSent.IsZero() && span >= time.Second {
+		pr.Rate = float64(c.Completed+c.Failed) / span.Minutes()
 	}
 	var st limit.State
 	for _, l := range s.limits {

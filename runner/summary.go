@@ -69,6 +69,7 @@ type Summary struct {
 	PeakRequests   int64    `json:"peak_minute_requests"` // the most that any rolling minute held
 	PeakTokens     int64    `json:"peak_minute_tokens"`   // as they are charged against limits
 	Limits         []Use    `json:"limits,omitempty"`
+	Bounds         []Bound  `json:"bound,omitempty"` // what held the run back, the longest first
 
 	Fallbacks      []Fallback `json:"fallbacks,omitempty"` // the most frequent first
 	UncappedCalls  int64      `json:"uncapped_calls"`
@@ -134,7 +135,7 @@ func (r *run) summary() *Summary {
 		s.TokensMinute = float64(c.TokensReserved) / minutes
 	}
 	s.PeakRequests, s.PeakTokens = c.PeakRequests, c.PeakTokens
-	s.Limits = r.uses()
+	s.Limits, s.Bounds = r.uses(), boundsOf(r.record.Last().Bound)
 	return s
 }
 

@@ -149,7 +149,7 @@ func (l *Limiter) failed(now time.Time, r *ticket, a *Answer) {
 			l.conc.cut(l.now, 0.8)
 		}
 		if a.Hinted && a.RetryAfter > 0 {
-			l.pause(now, l.jitter(a.RetryAfter), AfterRefusal)
+			l.pause(now, l.jitter(a.RetryAfter), AfterHint)
 		}
 		if r.probe {
 			l.probeLost()
@@ -168,7 +168,7 @@ func (l *Limiter) failed(now time.Time, r *ticket, a *Answer) {
 	hint, hinted := l.hint(a)
 	switch {
 	case hinted:
-		l.pause(now, l.jitter(hint), AfterRefusal)
+		l.pause(now, l.jitter(hint), AfterHint)
 	case fresh:
 		l.pause(now, l.backoff(), AfterRefusal)
 	}

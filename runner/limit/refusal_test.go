@@ -47,9 +47,9 @@ func TestRefusal(t *testing.T) {
 	for i, c := range calls[:4] {
 		l.Settle(at(1+float64(i)/10), c, refused)
 	}
-	wantWait(t, l, 2, limit.AfterRefusal, 11.3, 12.3)
+	wantWait(t, l, 2, limit.AfterHint, 11.3, 12.3)
 	s := l.State(at(2))
-	if s.Paused != limit.AfterRefusal || s.Resumes.Before(at(11)) {
+	if s.Paused != limit.AfterHint || s.Resumes.Before(at(11)) {
 		t.Errorf("got %+v, want the pause", s)
 	}
 	resumes := s.Resumes.Sub(epoch).Seconds() + 0.001
@@ -175,7 +175,7 @@ func TestSuspend(t *testing.T) {
 	l := limit.New(limit.Config{}, start)
 	c, _ := l.Reserve(start, cost(1))
 	l.Settle(start.Add(time.Second), c, limit.Answer{Outcome: limit.RateLimit, Hinted: true, RetryAfter: time.Minute, Report: unsaid()})
-	if w := l.Peek(start.Add(11*time.Second), cost(1)); w.Reason != limit.AfterRefusal {
+	if w := l.Peek(start.Add(11*time.Second), cost(1)); w.Reason != limit.AfterHint {
 		t.Fatalf("got %+v, want the pause", w)
 	}
 	woken := start.Add(15 * time.Minute).Round(0) // wall time alone

@@ -12,7 +12,8 @@ const (
 	AtEvenPace   Reason = "even pace"                // or the user's burst
 	AtSpread     Reason = "round trip"               // the spread of sends within one
 	AtCeiling    Reason = "concurrency"              // calls on the wire
-	AfterRefusal Reason = "rate limited"             // the pause that a refusal asked for
+	AfterRefusal Reason = "rate limited"             // our own pause after a refusal
+	AfterHint    Reason = "provider's hint"          // the pause that a refusal asked for
 	BehindProbe  Reason = "first call after a pause" // it goes alone
 	UntilNewDay  Reason = "daily limit"              // a spent daily quota
 )
