@@ -33,6 +33,9 @@ const (
 // Responses route sends -1).
 func ParseRate(h http.Header, d Dialect, local time.Time) Rate {
 	r := NoRate()
+	if !saysRate(h) {
+		return r
+	}
 	now := ServerNow(h, local)
 	const x = "X-Ratelimit-"
 	triple := func(w *Window, limit, remaining, reset string) {
@@ -46,7 +49,7 @@ func ParseRate(h http.Header, d Dialect, local time.Time) Rate {
 		name string
 		w    *Window
 	}{
-		{"requests", &r.Requests}, {"tokens", &r.Tokens}, {"input-tokens", &r.Input}, {"output-tokens", &r.Output},
+		{"Requests", &r.Requests}, {"Tokens", &r.Tokens}, {"Input-Tokens", &r.Input}, {"Output-Tokens", &r.Output},
 	} {
 		p := "Anthropic-Ratelimit-" + a.name
 		triple(a.w, p+"-Limit", p+"-Remaining", p+"-Reset")
@@ -79,6 +82,16 @@ func ParseRate(h http.Header, d Dialect, local time.Time) Rate {
 	return r
 }
 
+// saysRate spares most answers of servers without limits some forty look-ups.
+func saysRate(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Ratelimit-") {
+			return true
+		}
+	}
+	return false
+}
+
 // daily tells a day's window from a minute's by its reset, which in a bucket
 // that refills evenly is the share used of the whole period; providers round
 // it, hence the 2 %. A minute never takes longer than a minute to fill.
@@ -96,10 +109,11 @@ func (w Window) daily() bool {
 
 // count reads a header that counts; -1 if it is absent, negative or no number.
 func count(h http.Header, name string) int64 {
-	if name == "" {
+	v := strings.TrimSpace(h.Get(name))
+	if v == "" {
 		return -1
 	}
-	f, err := strconv.ParseFloat(strings.TrimSpace(h.Get(name)), 64)
+	f, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(f >= 0 && f < 1<<53) {
 		return -1
 	}

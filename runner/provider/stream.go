@@ -37,7 +37,7 @@ func (w *watch) stream(resp *http.Response, reply *Reply, limit int64, read func
 // drain reads what little may follow a whole answer.
 func (w *watch) drain(body io.Reader) {
 	w.mu.Lock()
-	w.next(drainTime, errIdleTime)
+	w.next(time.Now(), drainTime, errIdleTime)
 	w.mu.Unlock()
 	_, _ = io.CopyN(io.Discard, body, drainBytes)
 }

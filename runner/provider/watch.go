@@ -62,10 +62,13 @@ type watch struct {
 	cause    func() error // why the attempt was cancelled, if it was
 	caller   func() error // why the caller cancelled, if he did
 	timeouts Timeouts
-	total    *time.Timer
 
 	mu     sync.Mutex
-	phase  *time.Timer
+	timer  *time.Timer
+	fires  time.Time // when the timer does: not after until
+	until  time.Time // when the phase, or the whole attempt, has taken too long
+	why    error     // what that is called
+	ends   time.Time // when the whole attempt has
 	conn   *countedConn
 	before int64 // bytes written on conn by earlier requests
 	heard  int64 // bytes received on it by then
@@ -81,18 +84,35 @@ func newWatch(parent context.Context, t Timeouts, onSent func(time.Time)) (*watc
 	w.cancel = cancel
 	w.cause = func() error { return context.Cause(ctx) }
 	w.caller = func() error { return context.Cause(parent) }
-	w.total = time.AfterFunc(t.Total, func() { w.cancel(errTotalTime) })
-	w.phase = time.AfterFunc(t.Connect, func() { w.cancel(errConnectTime) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.ends, w.fires = now.Add(t.Total), now.Add(t.Connect)
+	w.timer = time.AfterFunc(t.Connect, w.expire)
+	w.next(now, t.Connect, errConnectTime)
 	return w, ctx
 }
 
-// end stops the timers and lets go of the attempt's context.
+// expire ends an attempt whose time is up, or sets the timer for when it is.
+func (w *watch) expire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch left := time.Until(w.until); {
+	case w.over:
+	case left > 0:
+		w.fires = w.until
+		w.timer.Reset(left)
+	default:
+		w.cancel(w.why)
+	}
+}
+
+// end stops the timer and lets go of the attempt's context.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-	w.total.Stop()
-	w.phase.Stop()
+	w.timer.Stop()
 	w.cancel(nil)
 }
 
@@ -124,7 +144,7 @@ func (w *watch) connected(c net.Conn) {
 	if w.conn, _ = c.(*countedConn); w.conn != nil {
 		w.before, w.heard = w.conn.written.Load(), w.conn.received.Load()
 	}
-	w.next(w.timeouts.Headers, errHeadersTime)
+	w.next(w.got, w.timeouts.Headers, errHeadersTime)
 }
 
 func (w *watch) wrote() {
@@ -134,7 +154,7 @@ func (w *watch) wrote() {
 		return
 	}
 	w.sent = time.Now()
-	w.next(w.timeouts.Headers, errHeadersTime)
+	w.next(w.sent, w.timeouts.Headers, errHeadersTime)
 	if w.onSent != nil {
 		w.onSent(w.sent)
 	}
@@ -146,14 +166,22 @@ func (w *watch) answered() {
 	w.wrote()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.next(w.timeouts.Idle, errIdleTime)
+	w.next(time.Now(), w.timeouts.Idle, errIdleTime)
 }
 
-// next starts the timer of the next phase in place of the last. Called with mu held.
-func (w *watch) next(d time.Duration, cause error) {
-	w.phase.Stop()
-	if !w.over {
-		w.phase = time.AfterFunc(d, func() { w.cancel(cause) })
+// next begins a phase that may take d, or what is left of the whole attempt.
+// The timer is set anew only if it would fire too late, for most phases end
+// long before it does. Called with mu held.
+func (w *watch) next(now time.Time, d time.Duration, cause error) {
+	if w.over {
+		return
+	}
+	if w.until, w.why = now.Add(d), cause; w.ends.Before(w.until) {
+		w.until, w.why = w.ends, errTotalTime
+	}
+	if w.until.Before(w.fires) {
+		w.fires = w.until
+		w.timer.Reset(w.until.Sub(now))
 	}
 }
 
@@ -206,7 +234,7 @@ func (a *alive) Read(p []byte) (int, error) {
 	a.size += int64(n)
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	a.w.phase.Reset(a.w.timeouts.Idle)
+	a.w.next(time.Now(), a.w.timeouts.Idle, errIdleTime)
 	if c := a.w.conn; c != nil && a.size > bombSize && a.size > bombRatio*(c.received.Load()-a.w.heard) {
 		return n, errBomb
 	}

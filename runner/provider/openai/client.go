@@ -101,7 +101,9 @@ func (c *Client) target(api, model string) (*url.URL, error) {
 		// Azure names the deployment in the body here.
 		path = strings.Replace(path, "/deployments/{model}", "", 1)
 	}
-	path = strings.NewReplacer("{api}", api, "{model}", url.PathEscape(model), "{version}", url.QueryEscape(c.version)).Replace(path)
+	path = strings.ReplaceAll(path, "{api}", api)
+	path = strings.ReplaceAll(path, "{version}", url.QueryEscape(c.version))
+	path = strings.ReplaceAll(path, "{model}", url.PathEscape(model))
 	path, query, _ := strings.Cut(path, "?")
 	rel, err := url.Parse(path)
 	if err != nil {

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -107,9 +106,34 @@ func TestStreamIsRefusedUnsent(t *testing.T) {
 	}
 }
 
+// TestTake: what matters is taken out whatever stands around it, and a field of
+// another type is not there.
+func TestTake(t *testing.T) {
+	var a answer
+	a.take([]byte(` { "id" : "a\u00e9\n" , "model":null, "object":7, "x":{"id":"no"}, "error" : null,
+		"incomplete_details":{"reason":"content_filter"}, "usage":{"input_tokens":9,"output_tokens":4,"output_tokens_details":{"reasoning_tokens":3}},
+		"choices":[{"message":[],"finish_reason":"stop"},{"message":{"content":"hi","refusal":null},"finish_reason":"length"}]}`))
+	if a.ID != "aé\n" || a.Model != "" || a.Object != "7" || a.Incomplete != "content_filter" {
+		t.Errorf("got %+v", a)
+	}
+	if got, want := a.Usage.public(), (provider.Usage{Input: 9, Output: 4, Reasoning: 3, Known: true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if v := a.judge("/chat/completions", nil); v.kind != provider.KindNone || v.finish != provider.FinishLength {
+		t.Errorf("got %+v, want the second choice to speak for the answer", v)
+	}
+	for _, body := range []string{`{}`, `{"choices":{"a":1}}`, `{"choices":"x"}`, `{"choices":[]}`, `{"choices":[7,null,"x",[]]}`, `{"choices":null}`, `{"usage":[]}`} {
+		var a answer
+		a.take([]byte(body))
+		if v := a.judge("/chat/completions", nil); v.kind != provider.KindEmptyAnswer {
+			t.Errorf("%s: got %+v, want an empty answer", body, v)
+		}
+	}
+}
+
 // TestImpossibleUsage: numbers that no call can have used are no usage at all.
 func TestImpossibleUsage(t *testing.T) {
-	for _, u := range []usage{{Prompt: -5, Completion: 3}, {Prompt: 5, Completion: 2_000_000_000_000}, {Total: -1}} {
+	for _, u := range []usage{{prompt: -5, completion: 3}, {prompt: 5, completion: 2_000_000_000_000}, {total: -1}} {
 		if got := u.public(); got != (provider.Usage{}) {
 			t.Errorf("%+v: got %+v, want none", u, got)
 		}
@@ -117,13 +141,14 @@ func TestImpossibleUsage(t *testing.T) {
 	for body, known := range map[string]bool{
 		`{"prompt_tokens":1e30,"completion_tokens":2}`: false, `{"prompt_tokens":99999999999999999999}`: false,
 		`{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":"none"}}`: true, `{"prompt_tokens":7,"completion_tokens":null}`: true,
+		`{"prompt_tokens":7.5}`: false, `{"prompt_tokens":[7]}`: false, `{"prompt_tokens":"7"}`: false, `null`: false, `[]`: false, `7`: false,
 	} {
-		var got usage
-		if err := json.Unmarshal([]byte(body), &got); err != nil || got.public().Known != known {
-			t.Errorf("%s: got %+v, %v; want known %t", body, got.public(), err, known)
+		got := takeUsage([]byte(body))
+		if got := got.public(); got.Known != known {
+			t.Errorf("%s: got %+v; want known %t", body, got, known)
 		}
 	}
-	u := usage{Prompt: 7, Completion: 3, Cached: 9}
+	u := usage{prompt: 7, completion: 3, cached: 9}
 	if got, want := u.public(), (provider.Usage{Input: 7, Output: 3, Cached: 7, Known: true}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

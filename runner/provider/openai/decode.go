@@ -2,26 +2,52 @@ package openai
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/wire"
 )
 
-// answer holds the fields of a success that matter; the rest stays raw.
+// answer holds the fields of a success that matter; the rest stays raw. One
+// pass over its members takes them out: encoding/json's reflection cost more
+// than all else that is done with an answer.
 type answer struct {
-	ID         wire.Text       `json:"id"`
-	Model      wire.Text       `json:"model"`
-	Object     wire.Text       `json:"object"`
-	Status     wire.Text       `json:"status"`
-	Error      json.RawMessage `json:"error"`
-	Choices    json.RawMessage `json:"choices"`
-	Data       json.RawMessage `json:"data"`
-	Results    json.RawMessage `json:"results"`
-	Output     json.RawMessage `json:"output"`
-	Incomplete struct {
-		Reason wire.Text `json:"reason"`
-	} `json:"incomplete_details"`
-	Usage *usage `json:"usage"`
+	ID, Model, Object, Status      wire.Text
+	Error                          json.RawMessage
+	Choices, Data, Results, Output json.RawMessage
+	Incomplete                     wire.Text // the reason
+	Usage                          usage
+}
+
+// take reads an object of valid JSON. A field of another type than expected is
+// simply not there.
+func (a *answer) take(body json.RawMessage) {
+	for name, v := range wire.Fields(body) {
+		switch name {
+		case "id":
+			a.ID = wire.TextOf(v)
+		case "model":
+			a.Model = wire.TextOf(v)
+		case "object":
+			a.Object = wire.TextOf(v)
+		case "status":
+			a.Status = wire.TextOf(v)
+		case "error":
+			a.Error = v
+		case "choices":
+			a.Choices = v
+		case "data":
+			a.Data = v
+		case "results":
+			a.Results = v
+		case "output":
+			a.Output = v
+		case "incomplete_details":
+			a.Incomplete = wire.TextOf(wire.Member(v, "reason"))
+		case "usage":
+			a.Usage = takeUsage(v)
+		}
+	}
 }
 
 // usage has the names of chat completions and of responses, and those that
@@ -29,46 +55,66 @@ type answer struct {
 type usage struct {
 	odd bool // it holds a number that is no count
 
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
-	Total      int64 `json:"total_tokens"`
-	Input      int64 `json:"input_tokens"`
-	Output     int64 `json:"output_tokens"`
-	Cached     int64 `json:"cached_tokens"`
-	CacheHit   int64 `json:"prompt_cache_hit_tokens"`
-	PromptIn   struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	InputIn struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"input_tokens_details"`
-	CompletionIn struct {
-		Reasoning int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-	OutputIn struct {
-		Reasoning int64 `json:"reasoning_tokens"`
-	} `json:"output_tokens_details"`
+	prompt, completion, total, input, output int64
+	cached, reasoning                        int64
 }
 
-func (u *usage) UnmarshalJSON(b []byte) error {
-	type plain usage
-	u.odd = !wire.DecodeCounts(b, (*plain)(u))
-	return nil
+func takeUsage(object json.RawMessage) (u usage) {
+	for name, v := range wire.Fields(object) {
+		switch name {
+		case "prompt_tokens":
+			u.count(&u.prompt, v)
+		case "completion_tokens":
+			u.count(&u.completion, v)
+		case "total_tokens":
+			u.count(&u.total, v)
+		case "input_tokens":
+			u.count(&u.input, v)
+		case "output_tokens":
+			u.count(&u.output, v)
+		case "cached_tokens", "prompt_cache_hit_tokens":
+			u.most(&u.cached, v)
+		case "prompt_tokens_details", "input_tokens_details":
+			u.most(&u.cached, wire.Member(v, "cached_tokens"))
+		case "completion_tokens_details", "output_tokens_details":
+			u.most(&u.reasoning, wire.Member(v, "reasoning_tokens"))
+		}
+	}
+	return u
+}
+
+// count reads a whole number; what is no number is not there.
+func (u *usage) count(to *int64, v json.RawMessage) {
+	if len(v) == 0 || v[0] != '-' && (v[0] < '0' || v[0] > '9') {
+		return
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		u.odd = true
+		return
+	}
+	*to = n
+}
+
+// most is count for a figure that goes by several names.
+func (u *usage) most(to *int64, v json.RawMessage) {
+	var n int64
+	u.count(&n, v)
+	*to = max(*to, n)
 }
 
 func (u *usage) public() provider.Usage {
-	if u == nil || u.odd || !provider.Plausible(u.Prompt, u.Input, u.Completion, u.Output, u.Total) {
+	if u.odd || !provider.Plausible(u.prompt, u.input, u.completion, u.output, u.total) {
 		return provider.Usage{}
 	}
 	p := provider.Usage{
-		Input:  max(u.Prompt, u.Input),
-		Output: max(u.Completion, u.Output),
+		Input:  max(u.prompt, u.input),
+		Output: max(u.completion, u.output),
 	}
 	if p.Input == 0 && p.Output == 0 {
-		p.Input = u.Total
+		p.Input = u.total
 	}
-	p.Cached = min(max(u.PromptIn.Cached, u.InputIn.Cached, u.Cached, u.CacheHit, 0), p.Input)
-	p.Reasoning = min(max(u.CompletionIn.Reasoning, u.OutputIn.Reasoning, 0), p.Output)
+	p.Cached, p.Reasoning = min(u.cached, p.Input), min(u.reasoning, p.Output)
 	p.Known = p.Input > 0 || p.Output > 0
 	return p
 }
@@ -92,8 +138,9 @@ func (c *Client) read(api string, reply *provider.Reply) (*provider.Response, *p
 	body := wire.Payload(reply.Body)
 	var a answer
 	var v verdict
-	v.kind, v.message = wire.DecodeObject(c.Caller, reply, body, &a)
+	v.kind, v.message = wire.CheckObject(c.Caller, reply, body)
 	if v.kind == provider.KindNone {
+		a.take(body)
 		v = a.judge(api, body)
 	}
 	if v.kind != provider.KindNone || v.fault != nil {
@@ -133,62 +180,86 @@ func (a *answer) judge(api string, body []byte) verdict {
 
 // choice is one of a completion's answers.
 type choice struct {
-	Finish  json.RawMessage `json:"finish_reason"`
-	Text    wire.Text       `json:"text"`
-	Error   json.RawMessage `json:"error"`
-	Message struct {
-		Content   json.RawMessage `json:"content"`
-		Refusal   wire.Text       `json:"refusal"`
-		ToolCalls json.RawMessage `json:"tool_calls"`
-		Function  json.RawMessage `json:"function_call"`
-		Audio     json.RawMessage `json:"audio"`
-		Images    json.RawMessage `json:"images"`
-	} `json:"message"`
+	finish, error                json.RawMessage
+	text, refusal                wire.Text
+	content, toolCalls, function json.RawMessage
+	audio, images                json.RawMessage
 }
 
-// judgeChoices reads chat and plain completions. The choices are decoded one
-// by one: a hostile list of millions must not become millions of structs.
-func (a *answer) judgeChoices(plain bool) verdict {
-	out := failedAs(provider.KindEmptyAnswer, "the answer holds no choices")
-	err := wire.Each(a.Choices, func(raw json.RawMessage) bool {
-		var ch choice
-		_ = json.Unmarshal(raw, &ch)
-		v := ch.judge(plain)
-		// An error in any choice fails the answer; else the first choice that
-		// says something speaks for it.
-		if v.fault != nil || out.kind != provider.KindNone {
-			out = v
+func takeChoice(object json.RawMessage) (ch choice) {
+	for name, v := range wire.Fields(object) {
+		switch name {
+		case "finish_reason":
+			ch.finish = v
+		case "text":
+			ch.text = wire.TextOf(v)
+		case "error":
+			ch.error = v
+		case "message":
+			ch.takeMessage(v)
 		}
-		return v.fault == nil
-	})
-	if err != nil {
+	}
+	return ch
+}
+
+func (ch *choice) takeMessage(object json.RawMessage) {
+	for name, v := range wire.Fields(object) {
+		switch name {
+		case "content":
+			ch.content = v
+		case "refusal":
+			ch.refusal = wire.TextOf(v)
+		case "tool_calls":
+			ch.toolCalls = v
+		case "function_call":
+			ch.function = v
+		case "audio":
+			ch.audio = v
+		case "images":
+			ch.images = v
+		}
+	}
+}
+
+// judgeChoices reads chat and plain completions.
+func (a *answer) judgeChoices(plain bool) verdict {
+	if wire.Truthy(a.Choices) && a.Choices[0] != '[' {
 		return failedAs(provider.KindEmptyAnswer, "the answer's choices are no list")
+	}
+	out := failedAs(provider.KindEmptyAnswer, "the answer holds no choices")
+	for raw := range wire.Elements(a.Choices) {
+		ch := takeChoice(raw)
+		v := ch.judge(plain)
+		if v.fault != nil {
+			return v // an error in any choice fails the answer
+		}
+		if out.kind != provider.KindNone {
+			out = v // else the first choice that says something speaks for it
+		}
 	}
 	return out
 }
 
 func (ch *choice) judge(plain bool) verdict {
-	var reason wire.Text
-	_ = json.Unmarshal(ch.Finish, &reason)
-	m := &ch.Message
+	reason := string(wire.TextOf(ch.finish))
 	switch {
-	case wire.Truthy(ch.Error):
-		f := parseFault([]byte(`{"error":` + string(ch.Error) + `}`))
+	case wire.Truthy(ch.error):
+		f := parseFault([]byte(`{"error":` + string(ch.error) + `}`))
 		return verdict{fault: &f}
 	case reason == "error":
 		return verdict{fault: &fault{Message: "the provider ended the answer with an error"}}
-	case string(ch.Finish) == "null":
+	case string(ch.finish) == "null":
 		return failedAs(provider.KindTruncated, "the answer has no finish reason")
-	case m.Refusal != "":
+	case ch.refusal != "":
 		return verdict{finish: provider.FinishRefused}
-	case wire.Truthy(m.ToolCalls) || wire.Truthy(m.Function):
-		return verdict{finish: finish(string(reason), provider.FinishToolCalls)}
+	case wire.Truthy(ch.toolCalls) || wire.Truthy(ch.function):
+		return verdict{finish: finish(reason, provider.FinishToolCalls)}
 	}
-	v := verdict{finish: finish(string(reason), "")}
+	v := verdict{finish: finish(reason, "")}
 	if v.finish == provider.FinishLength || v.finish == provider.FinishContentFilter {
 		return v // may be empty: the cap went into reasoning, or the filter took it
 	}
-	if plain || wire.Truthy(m.Content) || wire.Truthy(m.Audio) || wire.Truthy(m.Images) || ch.Text != "" {
+	if plain || wire.Truthy(ch.content) || wire.Truthy(ch.audio) || wire.Truthy(ch.images) || ch.text != "" {
 		return v
 	}
 	return failedAs(provider.KindEmptyAnswer, "the answer has no content")
@@ -220,7 +291,7 @@ func (a *answer) judgeResponse() verdict {
 	case "", "completed":
 		return a.judgeOutput()
 	case "incomplete":
-		if a.Incomplete.Reason == "content_filter" {
+		if a.Incomplete == "content_filter" {
 			return verdict{finish: provider.FinishContentFilter}
 		}
 		return verdict{finish: provider.FinishLength}

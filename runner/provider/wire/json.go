@@ -33,6 +33,19 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// TextOf is a value of valid JSON in valid UTF-8 as text, as UnmarshalJSON
+// makes it; absent is nothing.
+func TextOf(v json.RawMessage) Text {
+	switch {
+	case len(v) > 0 && v[0] == '"':
+		return Text(nameOf(v))
+	case string(v) == "null":
+		return ""
+	default:
+		return Text(v)
+	}
+}
+
 // Truthy reports a JSON value that says something: not absent, null, false,
 // 0 or empty.
 func Truthy(raw json.RawMessage) bool {
@@ -83,22 +96,30 @@ func Payload(b []byte) []byte {
 func DecodeObject(c *provider.Caller, reply *provider.Reply, body []byte, v any) (provider.Kind, string) {
 	err := json.Unmarshal(body, v)
 	var wrongType *json.UnmarshalTypeError
-	if err == nil || errors.As(err, &wrongType) {
-		switch {
-		case body[0] != '{':
-			return provider.KindBadContentType, "the answer is no JSON object"
-		case !utf8.Valid(body):
-			return provider.KindBadContentType, "the answer is not UTF-8"
-		}
+	return isObject(c, reply, body, err == nil || errors.As(err, &wrongType))
+}
+
+// CheckObject is DecodeObject for a body that Fields takes apart.
+func CheckObject(c *provider.Caller, reply *provider.Reply, body []byte) (provider.Kind, string) {
+	return isObject(c, reply, body, json.Valid(body))
+}
+
+// isObject judges a body that is, or is not, valid JSON.
+func isObject(c *provider.Caller, reply *provider.Reply, body []byte, valid bool) (provider.Kind, string) {
+	switch {
+	case valid && body[0] != '{':
+		return provider.KindBadContentType, "the answer is no JSON object"
+	case valid && !utf8.Valid(body):
+		return provider.KindBadContentType, "the answer is not UTF-8"
+	case valid:
 		return provider.KindNone, ""
-	}
-	if provider.IsHTML(reply.Header, body) {
+	case provider.IsHTML(reply.Header, body):
 		return provider.KindBadContentType, "a page in place of JSON: " + c.Redactor.EdgeMessage(reply.StatusCode, reply.Header)
-	}
-	if len(body) == 0 || endsEarly(body) {
+	case len(body) == 0 || endsEarly(body):
 		return provider.KindTruncated, "the answer ends within its JSON"
+	default:
+		return provider.KindBadContentType, "the answer is no JSON: " + c.Redactor.Clean(string(body[:min(len(body), 200)]))
 	}
-	return provider.KindBadContentType, "the answer is no JSON: " + c.Redactor.Clean(string(body[:min(len(body), 200)]))
 }
 
 // DecodeCounts decodes an object of whole numbers into v. It tells whether all

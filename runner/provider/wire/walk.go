@@ -24,6 +24,17 @@ func Elements(list json.RawMessage) iter.Seq[json.RawMessage] {
 	}
 }
 
+// Member is the value of an object's member; nil where there is none, and of
+// any other value. The JSON must be valid.
+func Member(object json.RawMessage, name string) (value json.RawMessage) {
+	for n, v := range Fields(object) {
+		if n == name {
+			value = v // of several the last, as encoding/json has it
+		}
+	}
+	return value
+}
+
 // walk calls fn for what stands in an object or an array.
 func walk(b []byte, open byte, fn func(name, value []byte) bool) {
 	b = bytes.TrimSpace(b)
