@@ -95,12 +95,13 @@ type Usage struct {
 // Meta describes the run that a checkpoint belongs to. It is stored as JSON.
 type Meta struct {
 	InputName   string            `json:"input_name"`
-	InputSHA    string            `json:"input_sha256"` // hex, of the decompressed bytes
-	Settings    map[string]string `json:"settings"`     // those that change requests' bytes or destination
-	Salt        string            `json:"salt"`         // hex; part of every idempotency key
-	Operations  int64             `json:"operations"`   // of the input, at the last start
-	OutputStamp string            `json:"output_stamp"` // size and time of the output at the end of the last run; "" = it ended otherwise
-	ErrorsStamp string            `json:"errors_stamp"` // the same of the errors file
-	Generation  uint64            `json:"generation"`   // raised each time the output or the errors file is rewritten
+	InputSHA    string            `json:"input_sha256"`       // hex, of the decompressed bytes
+	Settings    map[string]string `json:"settings"`           // those that change requests' bytes or destination
+	Salt        string            `json:"salt"`               // hex; part of every idempotency key
+	Operations  int64             `json:"operations"`         // of the input, at the last start
+	OutputStamp string            `json:"output_stamp"`       // size and time of the output at the end of the last run; "" = it ended otherwise
+	ErrorsStamp string            `json:"errors_stamp"`       // the same of the errors file
+	Generation  uint64            `json:"generation"`         // raised each time the output or the errors file is rewritten
+	Charging    map[string]string `json:"charging,omitempty"` // how accounts were found to charge calls; the runner words it
 	Created     time.Time         `json:"created"`
 }

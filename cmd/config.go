@@ -164,7 +164,7 @@ func (f *configured) add(t *route.Target) (int, error) {
 	n := len(f.targets)
 	f.lanes[t.Ref] = n
 	out := runner.Target{
-		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Price: t.Price, Context: t.Context,
+		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
 		Factor: runner.Factor(t.Factor),
 	}
 	if !f.dry {

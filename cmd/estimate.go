@@ -128,7 +128,11 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 		row("prompt tokens", "0")
 	}
 	row("reserved output", "%s", count(f.ReservedOutput, "token"))
-	row("charged", "%s (accounting: %s)", count(f.ReservedTokens, "token"), f.Accounting)
+	how := f.Accounting
+	if f.Charging != "" {
+		how = f.Charging + ", as an earlier run's headers showed"
+	}
+	row("charged", "%s (accounting: %s)", count(f.ReservedTokens, "token"), how)
 	if f.NeverFit > 0 {
 		row("never fit", "%s larger than a whole limit: %s", count(f.NeverFit, "row"), lines(f.NeverFitLines, f.NeverFit))
 	}

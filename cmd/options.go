@@ -106,7 +106,7 @@ func (o *paceOptions) apply(c *cobra.Command, cfg *runner.Config, accounting str
 	if !ok {
 		return usagef("", "--accounting %q: want sum, max, input, split or none", o.accounting)
 	}
-	t.Accounting = acc
+	t.Accounting, t.Given = acc, o.accounting != "" || lim.ITPM.Set || lim.OTPM.Set
 	return nil
 }
 

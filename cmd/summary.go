@@ -105,6 +105,9 @@ func rowsOfPace(t *table, s *runner.Summary) {
 	if advice := spareTokens(s); advice != "" {
 		t.row("", "%s", advice)
 	}
+	for _, c := range s.Charged {
+		t.row("accounting", "%s, as the headers of %s show (was: %s)", c.As, c.Target, c.Was)
+	}
 	if s.Calls > 1 {
 		t.row("reached", "%s and %s in the busiest minute%s", count(s.PeakRequests, "request"), count(s.PeakTokens, "token"), against(s.Limits))
 	}

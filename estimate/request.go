@@ -13,6 +13,7 @@ type Tokens struct {
 	Prompt    int // Text, framing, tool calls and definitions, response schema, images
 	Chars     int // characters of the contents of messages and of role names, prompts, inputs; OpenAI's limiter charges ceil(Chars/4)+1
 	Images    int // of images, which are part of Prompt
+	Pictures  int // how many images that are
 	MaxOutput int // the body's cap times the number of answers asked for; 0 = the body gives no cap
 }
 
@@ -155,6 +156,7 @@ func (w *walk) media(tokens int, image bool) {
 	w.t.Prompt += tokens
 	if image {
 		w.t.Images += tokens
+		w.t.Pictures++
 	}
 }
 

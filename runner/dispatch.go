@@ -8,6 +8,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // dispatcher is the loop that carries out what the scheduler decides. Its
@@ -26,6 +27,8 @@ type dispatcher struct {
 	waited time.Time       // until when a long wait was announced
 	outage bool            // has been told
 	models map[string]bool // whose encoding has been looked up
+	// How accounts charge calls, as it has been told.
+	charging map[string]limit.Charging
 }
 
 var errGraceOver = errors.New("the grace time for calls in flight is over")
@@ -37,6 +40,13 @@ func (r *run) dispatch(ctx context.Context) error {
 	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
 	if r.Dedupe {
 		d.twins = newTwins(r)
+	}
+	d.sched.moved, d.charging = d.tellCharging, map[string]limit.Charging{}
+	for _, l := range d.sched.lanes {
+		d.charging[l.account()] = limit.As(l.Accounting)
+		if l.follows {
+			l.limiter.Follow()
+		}
 	}
 	forecast, err := r.forecast()
 	if err != nil {

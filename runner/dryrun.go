@@ -22,6 +22,7 @@ type dryRun struct {
 	from   string // where the latency comes from
 	ops    []light
 	bad    int64 // operations that cannot be counted
+	capped bool  // some operation has an output cap
 	f      Forecast
 	routes []*Route // that operations take
 
@@ -64,7 +65,7 @@ func (d *dryRun) past() error {
 	if len(diff) > 0 && d.Changed == Refuse {
 		d.Notice(fmt.Sprintf("settings changed since the earlier run (%s): a run would ask for --on-changed; finished operations are taken for done", diff[0]))
 	}
-	b := &book{index: d.index, store: store}
+	b := &book{index: d.index, store: store, meta: meta}
 	if d.plan, _, err = b.survey(d.Config, d.started, len(diff) > 0 && d.Changed == Rerun); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
@@ -237,6 +238,7 @@ func (d *dryRun) add(j *job) {
 		return
 	}
 	prompt := int64(j.tokens.Prompt)
+	d.capped = d.capped || j.capped()
 	d.f.PromptTokens += prompt
 	d.f.ReservedTokens += j.cost.Tokens + j.cost.Output
 	d.f.ReservedOutput += j.reserved
@@ -245,7 +247,7 @@ func (d *dryRun) add(j *job) {
 	}
 	small := func(n int) int32 { return int32(min(n, math.MaxInt32)) }
 	d.ops = append(d.ops, light{
-		prompt: small(j.tokens.Prompt), chars: small(j.tokens.Chars), output: small(j.tokens.MaxOutput),
+		prompt: small(j.tokens.Prompt), chars: small(int(4 * (byCharacters(&j.tokens) - 1))), output: small(j.tokens.MaxOutput),
 		priority: j.rec.Priority, noOutput: noOutput(j.rec.API), route: d.routeOf(j),
 	})
 }

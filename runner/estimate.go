@@ -21,22 +21,24 @@ type Assume struct {
 
 // Forecast is what a dry run says. Times are in seconds from the first call.
 type Forecast struct {
-	Operations     int64   `json:"operations"` // to do and done; invalid lines are none
-	Done           int64   `json:"done"`
-	ToDo           int64   `json:"to_do"`
-	Invalid        int64   `json:"invalid"`
-	Duplicates     int64   `json:"duplicates"`      // of ToDo; no calls of their own with --dedupe
-	PromptTokens   int64   `json:"prompt_tokens"`   // of what is to do and fits, as all below
-	ReservedTokens int64   `json:"reserved_tokens"` // what the limits are charged
-	ReservedOutput int64   `json:"reserved_output_tokens"`
-	NeverFit       int64   `json:"never_fit"` // rows larger than a whole limit
-	NeverFitLines  []int   `json:"never_fit_lines,omitempty"`
-	P50            int64   `json:"prompt_tokens_p50"`
-	P95            int64   `json:"prompt_tokens_p95"`
-	Max            int64   `json:"prompt_tokens_max"`
-	MaxLine        int     `json:"prompt_tokens_max_line,omitempty"`
-	Binding        string  `json:"binding_limit"` // rpm tpm rpd tpd concurrency none
-	Accounting     string  `json:"accounting"`
+	Operations     int64  `json:"operations"` // to do and done; invalid lines are none
+	Done           int64  `json:"done"`
+	ToDo           int64  `json:"to_do"`
+	Invalid        int64  `json:"invalid"`
+	Duplicates     int64  `json:"duplicates"`      // of ToDo; no calls of their own with --dedupe
+	PromptTokens   int64  `json:"prompt_tokens"`   // of what is to do and fits, as all below
+	ReservedTokens int64  `json:"reserved_tokens"` // what the limits are charged
+	ReservedOutput int64  `json:"reserved_output_tokens"`
+	NeverFit       int64  `json:"never_fit"` // rows larger than a whole limit
+	NeverFitLines  []int  `json:"never_fit_lines,omitempty"`
+	P50            int64  `json:"prompt_tokens_p50"`
+	P95            int64  `json:"prompt_tokens_p95"`
+	Max            int64  `json:"prompt_tokens_max"`
+	MaxLine        int    `json:"prompt_tokens_max_line,omitempty"`
+	Binding        string `json:"binding_limit"` // rpm tpm rpd tpd concurrency none
+	Accounting     string `json:"accounting"`
+	// Charging is the accounting in full, where an earlier run's headers showed it.
+	Charging       string  `json:"accounting_learned,omitempty"`
 	RequestsMinute float64 `json:"requests_per_minute"`
 	TokensMinute   float64 `json:"tokens_per_minute"`
 	Fits           bool    `json:"fits_at_once"` // no limit holds anything up
@@ -112,7 +114,7 @@ func (d *dryRun) forecast() *Forecast {
 	f.ToDo = int64(len(d.ops)) + f.NeverFit + f.Duplicates + d.bad
 	f.Done = int64(d.plan.done + d.plan.dead + d.plan.held)
 	f.Operations, f.Invalid = f.ToDo+f.Done, int64(d.report.Invalid)
-	f.Accounting = d.Targets[0].Accounting.String()
+	d.accounting()
 	f.Latency, f.LatencyFrom, f.Output = d.assume.Latency.Seconds(), d.from, d.assume.Output
 	d.lengths()
 	v := d.asIs()

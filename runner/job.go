@@ -43,6 +43,9 @@ func (j *job) weight() queue.Weight {
 	return queue.Weight{Tokens: j.cost.Tokens, Output: j.cost.Output}
 }
 
+// capped says that the request names an output cap, or has no output at all.
+func (j *job) capped() bool { return j.tokens.MaxOutput > 0 || noOutput(j.rec.API) }
+
 // tries counts the attempts since the row started anew; those before it are
 // kept for the limits alone.
 func (j *job) tries() (n int) {

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
@@ -21,6 +22,7 @@ type Target struct {
 	Fault      error           // why not
 	Limits     limit.Limits
 	Accounting limit.Accounting
+	Given      bool // Accounting is the user's: headers do not change it
 	Price      money.Price
 	Context    int64 // tokens of prompt and output together; 0 = not known
 	Factor     Factor
@@ -36,6 +38,7 @@ type lane struct {
 	*Target
 	limiter *limit.Limiter // of the target's group
 	learned bool           // reserve the learned output under a cap too
+	follows bool           // what the headers show of how calls are charged
 	health  retry.Health
 	breaker route.Breaker // only where there is another target to go to
 	ready   queue.Ready[*job]
@@ -63,7 +66,7 @@ func (l *lane) charge(j *job) { j.cost, j.reserved = l.costOf(j) }
 func (l *lane) costOf(j *job) (c limit.Cost, reserved int64) {
 	reserved = int64(j.tokens.MaxOutput)
 	// A budget of outputs counts what is generated, whatever the cap.
-	least := l.learned || l.Accounting == limit.Split && l.outputs.n >= 20
+	least := l.learned || l.charging().Form == limit.Split && l.outputs.n >= 20
 	if learned := l.outputs.p99(); reserved == 0 || least && learned < reserved {
 		reserved = learned
 	}
@@ -100,12 +103,42 @@ func (l *lane) cut(c limit.Cost) limit.Cost {
 // noOutput says that an API's answers have no output tokens to reserve.
 func noOutput(api string) bool { return api == "/embeddings" || api == "/moderations" }
 
-// chargeOf is the pacing charge: OpenAI's limiter goes by characters
-// (providers' measured rule: ceil(characters/4)+1), other servers by tokens.
-// The larger of the two is safe for both until the answer's usage is known.
+// charging is how the lane's provider charges calls: as its profile or the
+// user says, or as its headers have shown.
+func (l *lane) charging() limit.Charging {
+	if l.follows {
+		return l.limiter.Charging()
+	}
+	return limit.As(l.Accounting)
+}
+
+// chargeOf is the pacing charge. OpenAI's limiter goes by characters, other
+// servers by tokens: until the headers show which, the larger of the two is safe
+// for both.
 func (l *lane) chargeOf(j *job, output int64) limit.Cost {
-	byChars := int64(j.tokens.Chars+3)/4 + 1
-	return l.Accounting.Charge(max(l.prompt(j), byChars), output)
+	c := l.charging()
+	return c.Of(j.capped()).Charge(c.Prompt(l.prompt(j), byCharacters(&j.tokens)), output)
+}
+
+// byCharacters is what OpenAI's limiter was seen to charge a prompt:
+// ceil(characters/4)+1, and 765 for each image whatever its size.
+func byCharacters(t *estimate.Tokens) int64 {
+	return int64(t.Chars+3)/4 + 1 + 765*int64(t.Pictures)
+}
+
+// seen is what the limiter needs to find out how calls are charged.
+func (l *lane) seen(j *job, u provider.Usage) limit.Call {
+	if !u.Known {
+		return limit.Call{}
+	}
+	c := limit.Call{
+		Prompt: int64(j.tokens.Prompt), Billed: u.Input, Characters: byCharacters(&j.tokens),
+		Reserved: j.reserved, Output: u.Output, Capped: j.capped(),
+	}
+	if c.Capped {
+		c.Reserved = int64(j.tokens.MaxOutput) // the whole, whatever was reserved of it
+	}
+	return c
 }
 
 // prompt is what the job's prompt is likely to be billed.
@@ -114,18 +147,27 @@ func (l *lane) prompt(j *job) int64 {
 }
 
 // usedBy is what an answered call turns out to charge. The output stays as it
-// was reserved, since no provider is known to give it back, but where it has a
-// budget of its own: that one counts what is generated. The prompt part becomes
-// what was billed, but where the limiter goes by characters.
+// was reserved, unless the headers show that the provider gives it back, or it
+// has a budget of its own: that one counts what is generated. The prompt part
+// becomes what was billed, but where the limiter goes by characters.
 func (l *lane) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
-	if !u.Known || l.Accounting == limit.Max {
+	charging := l.charging()
+	form := charging.Of(j.capped())
+	if !u.Known || form == limit.Max && charging.Unit == limit.Either && !charging.Back {
 		return limit.Cost{}, false
 	}
-	output := u.Output
-	if l.Accounting != limit.Split {
+	prompt, output := u.Input, u.Output
+	if charging.Unit == limit.Characters {
+		prompt = byCharacters(&j.tokens)
+	}
+	if form != limit.Split {
 		output = max(j.reserved, output)
 	}
-	return l.cut(l.Accounting.Charge(u.Input, output)), true
+	c := form.Charge(prompt, output)
+	if charging.Back && (form == limit.Sum || form == limit.Max) {
+		c.Tokens = min(c.Tokens, u.Input+u.Output)
+	}
+	return l.cut(c), true
 }
 
 // learn takes from an answer what later reservations go by.

@@ -31,11 +31,12 @@ type plan struct {
 	seeds []seed // attempts that still count against a limit
 
 	done, dead, held, skipped int
-	usage                     checkpoint.Usage // of the completed operations
-	spent                     money.Amount     // what they cost
-	calls                     int64            // that were made for them
-	latency                   time.Duration    // of those calls together
-	classes                   map[string]int   // dead letters that stay, by class
+	usage                     checkpoint.Usage          // of the completed operations
+	spent                     money.Amount              // what they cost
+	calls                     int64                     // that were made for them
+	latency                   time.Duration             // of those calls together
+	classes                   map[string]int            // dead letters that stay, by class
+	charging                  map[string]limit.Charging // as earlier runs saw it, by account
 	edited, putBack, removed  int
 	unknown                   []string // operation IDs whose last attempt's outcome is unknown
 	unknowns                  int
@@ -69,6 +70,7 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 // survey is makePlan without a write: again are the rows that change.
 func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, again []*checkpoint.Operation, err error) {
 	p = newPlan(c, b.index)
+	p.charging = c.remembered(&b.meta)
 	err = b.store.All(func(op *checkpoint.Operation) error {
 		for _, a := range op.Attempts {
 			if stillCounts(a, now) {

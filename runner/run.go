@@ -93,6 +93,9 @@ func (r *run) open(ctx context.Context) (err error) {
 		m := r.book.meta
 		m.InputName, m.InputSHA = filepath.Base(r.Paths.Input), inputSHA(r.Config)
 		m.Settings, m.Operations = settings, int64(r.index.Len())
+		if len(r.plan.charging) == 0 {
+			m.Charging = nil
+		}
 		r.book.meta, err = m, r.book.store.SetMeta(m)
 	}
 	if err == nil {

@@ -21,6 +21,7 @@ type scheduler struct {
 	steer  func(j *job, at int) error
 	rand   *rand.Rand
 	watch  func(Event) // nil = nobody; the dry run's are not told
+	moved  func(*lane) // gets a lane whose provider turned out to charge in another way; nil = nobody
 	began  time.Time
 	money  purse
 	lanes  []*lane
@@ -53,10 +54,13 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 			limits := t.Limits
 			limits.Concurrency = c.concurrency(t.Group)
 			limiter = limit.New(limit.Config{Limits: limits, Accounting: t.Accounting, Refund: true, Rand: s.rand}, now)
+			if known, ok := p.charging[t.account()]; ok && c.follows(t.Group) {
+				limiter.Take(known)
+			}
 			groups[t.Group] = limiter
 			s.limits = append(s.limits, limiter)
 		}
-		s.lanes = append(s.lanes, &lane{Target: t, limiter: limiter, learned: c.Learned})
+		s.lanes = append(s.lanes, &lane{Target: t, limiter: limiter, learned: c.Learned, follows: c.follows(t.Group)})
 	}
 	for _, a := range p.seeds {
 		for _, t := range s.lanes {

@@ -20,7 +20,8 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 		l.breaker.Observe(now, j.granted, provider.KindNone)
 	}
 	used, known := l.usedBy(j, resp.Usage)
-	l.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate)})
+	l.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate), Call: l.seen(j, resp.Usage)})
+	s.follow(l)
 	spent := s.money.spent
 	s.money.settle(l.Price, j, resp.Usage)
 	c := &s.count

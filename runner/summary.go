@@ -72,6 +72,7 @@ type Summary struct {
 	Bounds         []Bound  `json:"bound,omitempty"` // what held the run back, the longest first
 
 	Fallbacks      []Fallback `json:"fallbacks,omitempty"` // the most frequent first
+	Charged        []Charged  `json:"charged,omitempty"`   // what headers showed of the accounting
 	UncappedCalls  int64      `json:"uncapped_calls"`
 	ReservedOutput int64      `json:"reserved_output"` // for calls without a cap
 	LearnedOutput  bool       `json:"reserved_output_learned"`
@@ -136,6 +137,7 @@ func (r *run) summary() *Summary {
 	}
 	s.PeakRequests, s.PeakTokens = c.PeakRequests, c.PeakTokens
 	s.Limits, s.Bounds = r.uses(), boundsOf(r.record.Last().Bound)
+	s.Charged = r.charged()
 	return s
 }
 

@@ -34,6 +34,8 @@ type ticket struct {
 	gotAt  int64 // when it was granted
 	sentAt int64
 	second int64 // requests sent in the second that ended with it
+	step   *step // of the audit; nil = there is none
+	late   bool  // output is charged when it is settled
 	cost   amounts
 	sent   amounts // each budget's sent and use just after this call
 	near   amounts // what of sent the server may have seen after this call
@@ -61,6 +63,7 @@ type Limiter struct {
 	bursts  bool  // the server has been seen to take bursts
 	rhythm        // the even pace's scale and growth
 	episode       // pauses
+	audit   audit // of how the server charges calls
 }
 
 // New returns a limiter with all budgets unused.
@@ -79,6 +82,7 @@ func New(c Config, now time.Time) *Limiter {
 	l.second = window{hold: int64(time.Second + time.Second/100), grain: int64(time.Millisecond)}
 	l.turned = window{hold: int64(minute + guard), grain: int64(10 * time.Millisecond)}
 	l.rhythm.reset()
+	l.audit.now = As(c.Accounting)
 	return l
 }
 
@@ -250,6 +254,7 @@ func (l *Limiter) charge(r *ticket, at int64) {
 	r.onWire, r.sentAt, r.cold = true, at, l.conc.rtt == 0
 	l.second.add(at, r.cost[dReq])
 	r.second = l.second.sum
+	r.step, r.late = l.audit.sent(at), l.b[dOut].late
 	for d := range l.b {
 		if b := &l.b[d]; !b.late {
 			r.near[d] = b.log.since(at - reorder)
@@ -306,7 +311,7 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 	l.correct(r, &a)
 	for d, w := range a.Report.windows() {
 		b := &l.b[d]
-		if b.late {
+		if d == dOut && r.late {
 			r.sent[d], r.used[d] = b.sent, b.log.sum
 		} else {
 			b.wire -= r.cost[d]
@@ -320,6 +325,8 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 		}
 		b.srv.hear(w, r.sentAt, b.span, r.sent[d], r.near[d], r.used[d])
 	}
+	l.audit.answered(r.step, at, &a, &l.b[dTok])
+	l.b[dOut].late = l.b[dOut].late || l.audit.now.Form == Split
 	if a.Outcome == OK {
 		l.succeeded(r, at)
 	} else {
@@ -339,7 +346,7 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 func (l *Limiter) recharge(r *ticket) {
 	for d := range l.b {
 		b := &l.b[d]
-		if !b.late && r.slots[d] >= 0 && b.log.adjust(r.slots[d], -r.cost[d]) {
+		if !(d == dOut && r.late) && r.slots[d] >= 0 && b.log.adjust(r.slots[d], -r.cost[d]) {
 			r.slots[d] = b.log.add(l.now, r.cost[d])
 		}
 	}
@@ -350,7 +357,7 @@ func (l *Limiter) correct(r *ticket, a *Answer) {
 	used := a.Used.amounts()
 	for d := range l.b {
 		b := &l.b[d]
-		if b.late {
+		if d == dOut && r.late {
 			n := r.cost[d]
 			if a.Known {
 				n = used[d]

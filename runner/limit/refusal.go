@@ -31,6 +31,7 @@ type Answer struct {
 	Used       Cost      // what the call really cost; counts if Known
 	Known      bool
 	Report     Report
+	Call       Call // for Follow: what the call may have been charged
 }
 
 const (
