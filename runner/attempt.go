@@ -32,7 +32,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}
-	resp, err := target.Client.Do(ctx, provider.Request{
+	resp, err := do(ctx, target.Client, provider.Request{
 		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 	})
@@ -55,6 +55,17 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	mine.StatusCode, mine.RequestID, mine.At = resp.StatusCode, resp.RequestID, resp.SentAt
 	r.events <- event{kind: eventAnswered, job: j, attempt: n, at: resp.Done, resp: resp}
 	r.complete(j, resp)
+}
+
+// do makes the call. A defect of the client that one answer brings out ends that
+// operation, not the run.
+func do(ctx context.Context, c provider.Client, q provider.Request) (resp *provider.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp, err = nil, &provider.Error{Kind: provider.KindOther, Message: fmt.Sprintf("internal defect: %v", p), Rate: provider.NoRate(), Sent: true, SentAt: time.Now()}
+		}
+	}()
+	return c.Do(ctx, q)
 }
 
 // complete makes an answer durable: the line first, synced, then the row that

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -139,11 +140,15 @@ func (r *run) reckon(i int) (j *job, err error) {
 	j = &job{entry: i}
 	defer func() {
 		if p := recover(); p != nil {
-			j.rec.Line = int(r.index.Entry(i).Line)
 			j.refuse = defect(p)
 		}
 	}()
-	if j.rec, err = r.Input.Record(r.index, i, r.Settings); err != nil {
+	j.rec, err = r.Input.Record(r.index, i, r.Settings)
+	if broken := (*input.Defect)(nil); errors.As(err, &broken) {
+		j.refuse = defect(broken.Panic)
+		return j, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := r.setOut(j); err != nil {

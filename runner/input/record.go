@@ -30,19 +30,44 @@ func (f *File) read(raw []byte, e *Entry) error {
 
 // Record reads an operation's line again and makes its request. s is the one of
 // Preflight, or one that differs in what makes no line valid or invalid. Safe for concurrent use.
-func (f *File) Record(ix *Index, i int, s *Settings) (Record, error) {
+func (f *File) Record(ix *Index, i int, s *Settings) (r Record, err error) {
 	x := f.examiner()
-	defer f.idle.Put(x)
+	defer func() {
+		if p := recover(); p != nil {
+			r.Op, err = ix.opAfter(i, x, &r), &Defect{p} // x is not used again
+			r.Line = int(ix.at(i).Line)
+			return
+		}
+		f.idle.Put(x)
+	}()
 	raw, err := f.Raw(ix, i)
 	if err != nil {
 		return Record{}, err
 	}
-	r, err := x.record(ix, i, s, raw)
-	if err == nil {
-		r.Op = ix.opOf(i, x, r.Task)
-		r.Digest = x.canon.digest(r.API, r.Model, r.Body)
+	if err := x.record(ix, i, s, raw, &r); err != nil {
+		return Record{}, err
 	}
-	return r, err
+	r.Op = ix.opOf(i, x, r.Task)
+	r.Digest = x.canon.digest(r.API, r.Model, r.Body)
+	return r, nil
+}
+
+// Defect says that a line brought out a defect of the program: what it panicked with.
+type Defect struct{ Panic any }
+
+func (d *Defect) Error() string { return fmt.Sprintf("internal defect: %v", d.Panic) }
+
+// opAfter is the operation ID of an entry over which Record panicked: its own if it was read that far, else one made of its line.
+func (ix *Index) opAfter(i int, x *examiner, r *Record) (op string) {
+	defer func() {
+		if recover() != nil {
+			op = lineOp(ix.at(i))
+		}
+	}()
+	if r.Line == 0 {
+		return lineOp(ix.at(i))
+	}
+	return ix.opOf(i, x, r.Task)
 }
 
 // Peek is Record for those who only look: fn gets the record without Op and Digest, in memory that is used again once fn returns.
@@ -57,11 +82,11 @@ func (f *File) Peek(ix *Index, i int, s *Settings, fn func(*Record)) error {
 	if err := f.read(raw, e); err != nil {
 		return err
 	}
-	var err error
-	if x.seen, err = x.record(ix, i, s, raw); err == nil {
-		fn(&x.seen)
+	if err := x.record(ix, i, s, raw, &x.seen); err != nil {
+		return err
 	}
-	return err
+	fn(&x.seen)
+	return nil
 }
 
 // maxKept bounds the memory that is kept between two lines, in bytes.
@@ -75,25 +100,25 @@ func (f *File) examiner() *examiner {
 	return &examiner{}
 }
 
-// record makes the request of an entry whose bytes are raw.
-func (x *examiner) record(ix *Index, i int, s *Settings, raw []byte) (Record, error) {
+// record makes the request of an entry whose bytes are raw. What names the line is in r before its request is.
+func (x *examiner) record(ix *Index, i int, s *Settings, raw []byte, r *Record) error {
 	if s.ready == nil {
 		own := *s
 		ready, err := s.prepare()
 		if err != nil {
-			return Record{}, err
+			return err
 		}
 		own.ready, s = ready, &own
 	}
 	e := ix.at(i)
 	if e.flags&flagLong != 0 {
-		return Record{}, fmt.Errorf("line %d is longer than %d bytes", e.Line, s.maxLine())
+		return fmt.Errorf("line %d is longer than %d bytes", e.Line, s.maxLine())
 	}
 	p := &x.p
 	if fault := p.parse(raw, s); fault != nil {
-		return Record{}, fmt.Errorf("line %d: %w", e.Line, fault)
+		return fmt.Errorf("line %d: %w", e.Line, fault)
 	}
-	r := Record{
+	*r = Record{
 		Line: int(e.Line), Shape: p.shape, API: p.api, Model: p.model, Sum: e.Sum, Priority: p.priority,
 		Task: text(p.given(fTask)), Tenant: text(p.given(fTenant)),
 	}
@@ -102,7 +127,7 @@ func (x *examiner) record(ix *Index, i int, s *Settings, raw []byte) (Record, er
 	}
 	r.Body, r.Never = p.request()
 	r.Metadata = p.metadata()
-	return r, nil
+	return nil
 }
 
 // request is the line's request, and whether it must not be sent twice.
