@@ -68,8 +68,12 @@ func checkOutputs(c *Config) error {
 		}
 	}
 	dir := filepath.Dir(c.Paths.Output)
-	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+	fi, err := os.Stat(dir)
+	if err != nil || !fi.IsDir() {
 		return usage("make the folder, or choose another place with --output", "folder %s does not exist", dir)
+	}
+	if fi.Mode().Perm()&0o002 != 0 && fi.Mode()&fs.ModeSticky == 0 {
+		c.Notice(fmt.Sprintf("folder %s can be written by everyone on this machine: others can put files of theirs in the place of the results", dir))
 	}
 	probe, err := os.CreateTemp(dir, ".llmbatch-*")
 	if err != nil {
