@@ -298,6 +298,7 @@ func connectKind(err error) Kind {
 		record tls.RecordHeaderError
 		roots  x509.SystemRootsError
 		timed  net.Error
+		op     *net.OpError
 	)
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
@@ -308,6 +309,8 @@ func connectKind(err error) Kind {
 		return KindTLS
 	case strings.Contains(err.Error(), "gave HTTP response to HTTPS client"): // net/http hides the record error
 		return KindTLS
+	case errors.As(err, &op) && strings.HasSuffix(op.Op, " error") && !strings.Contains(err.Error(), "internal error"):
+		return KindTLS // an alert, "remote error" or "local error": no version or cipher in common, a certificate wanted
 	case errors.As(err, &timed) && timed.Timeout():
 		return KindConnectTimeout
 	default:

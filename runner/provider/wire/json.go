@@ -56,9 +56,12 @@ func Truthy(raw json.RawMessage) bool {
 	return true
 }
 
+const mostElements = 100_000
+
 // Each calls fn for the elements of a JSON array until it returns false.
 // Absent and null are empty. The elements are decoded one by one: a hostile
-// list of millions must not become millions of structs.
+// list of millions must not become millions of structs, and one of more than
+// 100,000 is an error: no request asks for so many.
 func Each(list json.RawMessage, fn func(json.RawMessage) bool) error {
 	if !Truthy(list) {
 		return nil
@@ -67,7 +70,10 @@ func Each(list json.RawMessage, fn func(json.RawMessage) bool) error {
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
 		return errors.New("no list")
 	}
-	for dec.More() {
+	for n := 0; dec.More(); n++ {
+		if n == mostElements {
+			return errors.New("too long a list")
+		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
 			return err
