@@ -68,7 +68,7 @@ func repairTail(f file, size int64) (Repair, int64, error) {
 	var rep Repair
 	end := start // where the file is to end
 	if len(last) > 0 {
-		if _, err := Decode(last); err == nil || errors.Is(err, ErrNotOurs) {
+		if _, err := Decode(bytes.TrimPrefix(last, bom)); err == nil || errors.Is(err, ErrNotOurs) {
 			end = start + int64(len(last)) + 1
 		}
 	}

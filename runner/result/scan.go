@@ -141,8 +141,14 @@ func (l *lineReader) next() (Scanned, error) {
 		return sc, nil
 	}
 	sc.Raw = line[:sc.Length]
+	if sc.Offset == 0 && bytes.HasPrefix(sc.Raw, bom) {
+		sc.Raw, sc.Offset, sc.Length = sc.Raw[len(bom):], int64(len(bom)), sc.Length-int64(len(bom))
+	}
 	return sc, nil
 }
+
+// bom is what editors of one family put in front of a file that they save. The first line begins behind it.
+var bom = []byte("\ufeff")
 
 // Reader reads single lines of an output file by their spans, also while a run writes to it. It is safe for concurrent
 // use.
@@ -162,7 +168,7 @@ func OpenReader(path string) (*Reader, error) {
 // Raw reads the line at a span into buf, grown as needed. It fails if no whole line lies just there: the file was
 // changed or replaced.
 func (r *Reader) Raw(s Span, buf []byte) ([]byte, error) {
-	before := min(s.Offset, 1) // the newline of the line before, except at the start
+	before := min(s.Offset, 1) // the newline of the line before, except at the start; or the end of a byte order mark
 	need := before + s.Length + 1
 	if s.Offset < 0 || s.Length <= 0 || s.Length > 1<<40 {
 		return nil, fmt.Errorf("%s: no line at offset %d with %d bytes", r.f.Name(), s.Offset, s.Length)
@@ -180,7 +186,8 @@ func (r *Reader) Raw(s Span, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	line := buf[before : need-1]
-	if before == 1 && buf[0] != '\n' || buf[need-1] != '\n' || bytes.IndexByte(line, '\n') >= 0 {
+	first := before == 0 || s.Offset == int64(len(bom)) && buf[0] == bom[len(bom)-1]
+	if !first && buf[0] != '\n' || buf[need-1] != '\n' || bytes.IndexByte(line, '\n') >= 0 {
 		return nil, fmt.Errorf("%s: no line begins at offset %d and has %d bytes", r.f.Name(), s.Offset, s.Length)
 	}
 	return line, nil

@@ -40,6 +40,7 @@ func TestScan(t *testing.T) {
 		{"from the second", a + "\n" + b + "\n", ScanOptions{From: int64(n + 1)}, []string{fmt.Sprintf("1@%d+%d b", n+1, n)}},
 		{"from the end", a + "\n", ScanOptions{From: int64(n + 1)}, nil},
 		{"garbage, blank and foreign lines", "garbage\n\n{}\n" + a + "\n", ScanOptions{}, []string{"1@0+7 bad", "3@9+2 foreign", fmt.Sprintf("4@12+%d a", n)}},
+		{"byte order mark", "\ufeff" + a + "\n" + b + "\n", ScanOptions{}, []string{fmt.Sprintf("1@3+%d a", n), fmt.Sprintf("2@%d+%d b", n+4, n)}},
 		{"torn", a + "\n" + b[:9], ScanOptions{}, []string{fmt.Sprintf("1@0+%d a", n), fmt.Sprintf("2@%d+9 torn", n+1)}},
 		{"no newline", a, ScanOptions{}, []string{fmt.Sprintf("1@0+%d a", n)}},
 		{"long", long + "\n" + a + "\n", ScanOptions{MaxLine: 300_000}, []string{fmt.Sprintf("1@0+%d long", len(long)), fmt.Sprintf("2@%d+%d a", len(long)+1, n)}},

@@ -149,6 +149,7 @@ func TestRepair(t *testing.T) {
 		{"torn with newline", a + "\n" + `{"cus` + "\n", a + "\n", Repair{Cut: 6}},
 		{"blank lines at the end", a + "\n\n \n", a + "\n", Repair{Cut: 3}},
 		{"blank lines alone", "\n\n", "", Repair{Cut: 2}},
+		{"only line, behind a byte order mark", "\ufeff" + a, "\ufeff" + a + "\n", Repair{Newline: true}},
 		{"carriage return", a + "\r\n", a + "\r\n", Repair{}},
 		{"zeros", a + "\n\x00\x00\x00", a + "\n", Repair{Cut: 3}},
 		{"garbage in the middle", a + "\ngarbage\n" + b + "\n", a + "\ngarbage\n" + b + "\n", Repair{}},
