@@ -96,10 +96,16 @@ func (b *book) openStore(c *Config) (err error) {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return inUse("checkpoint", path, path, "--checkpoint and --output")
 	case errors.Is(err, checkpoint.ErrVersion):
-		return &Error{Fault: FaultUsage, Msg: "checkpoint " + path, Err: err, Hint: "use the llmbatch that wrote it, or give this run its own --checkpoint"}
+		return &Error{Fault: FaultUsage, Msg: "cannot use the checkpoint", Err: err, Hint: "use the llmbatch that wrote it, or give this run its own --checkpoint"}
 	case errors.Is(err, checkpoint.ErrNotFile):
-		return &Error{Fault: FaultUsage, Msg: "checkpoint " + path, Err: err, Hint: "name another file with --checkpoint"}
+		return &Error{Fault: FaultUsage, Msg: "cannot use the checkpoint", Err: err, Hint: "name another file with --checkpoint"}
 	case errors.Is(err, checkpoint.ErrDamaged):
+		if isEmpty(c.Paths.Output) && isEmpty(c.Paths.Errors) && !c.Restart {
+			return &Error{
+				Fault: FaultUsage, Msg: "nothing says what was finished: the output " + c.Paths.Output + " is gone or empty", Err: err,
+				Hint: "put the output back, or start over with --restart (which pays for every call again)",
+			}
+		}
 		aside := path + ".damaged-" + time.Now().UTC().Format("20060102-150405")
 		if err := os.Rename(path, aside); err != nil {
 			return fmt.Errorf("keep the damaged checkpoint: %w", err)
@@ -146,6 +152,12 @@ func inUse(what, path, checkpointPath, flag string) error {
 		Msg:   fmt.Sprintf("%s %s is in use by %s", what, path, holder),
 		Hint:  "wait for it to end, or give this run its own " + flag,
 	}
+}
+
+// isEmpty says that there is no file, or nothing in it.
+func isEmpty(path string) bool {
+	fi, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && fi.Size() == 0
 }
 
 func exists(path string) bool {

@@ -49,6 +49,7 @@ func TestFilesDamagedBetweenRuns(t *testing.T) {
 		{"checkpoint deleted", func(d *desk) { d.remove(d.paths.Checkpoint) }, 0, "adopted 10 lines"},
 		{"checkpoint emptied", func(d *desk) { d.put(d.paths.Checkpoint, "") }, 0, "adopted 10 lines"},
 		{"checkpoint cut", func(d *desk) { d.put(d.paths.Checkpoint, d.text(d.paths.Checkpoint)[:9000]) }, 0, "adopted 10 lines"},
+		{"saved with a byte order mark", func(d *desk) { d.put(d.paths.Output, "\ufeff"+d.text(d.paths.Output)) }, 0, "found 10 lines at another place"},
 		{"last line torn", func(d *desk) {
 			text := d.text(d.paths.Output)
 			d.put(d.paths.Output, text[:len(text)-50])
@@ -119,6 +120,26 @@ func TestLostOutputIsNotTakenForNothingDone(t *testing.T) {
 			d.wantCalls(calls, 0)
 		})
 	}
+}
+
+// TestDamagedCheckpointAloneIsNotTakenForNothingDone: with the output gone as
+// well, only the user knows whether to pay again.
+func TestDamagedCheckpointAloneIsNotTakenForNothingDone(t *testing.T) {
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(4)...)
+		d.run()
+		kept, calls := d.text(d.paths.Output), d.asked()
+		d.put(d.paths.Checkpoint, "")
+		d.remove(d.paths.Output)
+		for range 2 { // the refusal must not forget what it saw
+			_, err := d.try()
+			wantUsage(d, err, "nothing says what was finished")
+		}
+		d.wantCalls(calls, 0)
+		d.put(d.paths.Output, kept)
+		d.run()
+		d.wantCalls(calls, 0)
+	})
 }
 
 func TestLostErrorsFileIsMadeAgain(t *testing.T) {
