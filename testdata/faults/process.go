@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,7 +20,8 @@ const canary = "sk-CANARY-7f3a9c0d5e"
 
 func (s *suite) build() error {
 	s.binary = filepath.Join(s.dir, "llmbatch")
-	build := exec.CommandContext(s.ctx, "go", "build", "-o", s.binary, "github.com/llmbatch/llmbatch")
+	build := exec.CommandContext(s.ctx, "go", "build", "-trimpath", "-o", s.binary, "github.com/llmbatch/llmbatch")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	return build.Run()
 }
@@ -99,7 +101,10 @@ func (c *trial) start(h how, args ...string) *process {
 
 func (c *trial) command(args []string) []string {
 	all := []string{"run", "x.jsonl"}
-	if c.server != nil {
+	switch {
+	case c.config != "":
+		all = append(all, "--config", c.config)
+	case c.server != nil:
 		all = append(all, "--base-url", c.server.url())
 	}
 	return append(append(append(all, "--json"), c.args...), args...)
@@ -160,13 +165,29 @@ func (p *process) running() bool {
 // took is how long the process has run.
 func (p *process) took() time.Duration { return time.Since(p.begun) }
 
-// peakMiB is the largest resident set that the kernel saw.
-func (p *process) peakMiB() float64 {
-	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0
+// peak watches the resident set of a running process and gives, after its end,
+// the largest that was seen. What wait reports would include this program's own,
+// from before the exec.
+func (c *trial) peak(p *process) (mib func() float64) {
+	var most atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for p.running() {
+			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+			if _, rest, ok := strings.Cut(string(raw), "VmHWM:"); ok && err == nil {
+				var kib int64
+				if _, err := fmt.Sscan(rest, &kib); err == nil {
+					most.Store(max(most.Load(), kib))
+				}
+			}
+			c.pause(10*time.Millisecond, p)
+		}
+	}()
+	return func() float64 {
+		<-done
+		return float64(most.Load()) / 1024
 	}
-	return float64(usage.Maxrss) / 1024
 }
 
 // report is the last object that `run --json` prints.

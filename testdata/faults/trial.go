@@ -46,6 +46,7 @@ type trial struct {
 	output                 string   // results file, if it is not x.results.jsonl
 	errorsAt, checkpointAt string   // the other files, if they are not beside it
 	args                   []string // of every run, ahead of a run's own
+	config                 string   // file of routes, in place of the address of the server
 
 	runs   []*process // those that ended
 	acked  map[string]string
