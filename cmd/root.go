@@ -3,9 +3,11 @@ package cmd
 import (
 	"context"
 	"errors"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 )
@@ -18,6 +20,8 @@ func Main(env Env) int {
 	}
 	ctx, stop := signals(env)
 	defer stop()
+	out := &watchedWriter{w: env.Stdout}
+	env.Stdout = out
 	root := newRoot(env)
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
@@ -28,7 +32,35 @@ func Main(env Env) int {
 		printError(env.Stderr, "interrupted; nothing was sent", "")
 		return exitInterrupt + signalOf(ctx)
 	}
+	if err == nil {
+		// Cobra's own printing, of help and completions, passes no error on.
+		err = out.failed()
+	}
 	return explain(env.Stderr, err)
+}
+
+// watchedWriter remembers the first error of its writes. Safe for concurrent
+// use.
+type watchedWriter struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.w.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+func (w *watchedWriter) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // isUnknownCommand tells cobra's own complaint of a command, which has no type.
