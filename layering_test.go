@@ -26,7 +26,7 @@ var layers = map[string][]string{
 		"runner/money", "runner/provider", "runner/provider/fake", "runner/result", "runner/route",
 	},
 	"runner": {
-		"checkpoint", "estimate", "runner/input", "runner/limit", "runner/money", "runner/provider", "runner/provider/anthropic",
+		"checkpoint", "estimate", "runner/cache", "runner/input", "runner/limit", "runner/money", "runner/provider", "runner/provider/anthropic",
 		"runner/provider/gemini", "runner/provider/openai", "runner/queue", "runner/result", "runner/retry", "runner/route", "runner/series",
 	},
 	"runner/metrics":               {"runner", "runner/provider"},
@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"runner/provider/wire":         {"runner/provider"},
 	"checkpoint":                   {},
 	"estimate":                     {},
+	"runner/cache":                 {},
 	"runner/input":                 {},
 	"runner/limit":                 {},
 	"runner/money":                 {},

@@ -59,6 +59,7 @@ type Operation struct {
 	Offset      int64  // of the line in the output (Completed) or the errors file (DeadLetter)
 	Length      int64  // of that line without its newline; 0 = there is none
 	CopyOf      string // operation ID whose answer this one shares
+	FromCache   bool   // the answer is one that an earlier call of some run kept
 	Created     time.Time
 	Finished    time.Time
 	LatencyMS   int64 // of the last attempt, milliseconds from sent to the whole answer

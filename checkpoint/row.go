@@ -45,6 +45,7 @@ const (
 	fieldCreated
 	fieldFinished
 	fieldLatency
+	fieldFromCache
 )
 
 // Field numbers of an attempt inside a row. Never reuse one.
@@ -98,7 +99,8 @@ func appendRow(b []byte, op *Operation) []byte {
 	b = appendString(b, fieldCopyOf, op.CopyOf)
 	b = appendTime(b, fieldCreated, op.Created)
 	b = appendTime(b, fieldFinished, op.Finished)
-	return appendInt(b, fieldLatency, op.LatencyMS)
+	b = appendInt(b, fieldLatency, op.LatencyMS)
+	return appendBool(b, fieldFromCache, op.FromCache)
 }
 
 func appendAttempt(b []byte, a *Attempt) []byte {

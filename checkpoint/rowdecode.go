@@ -149,6 +149,8 @@ func (d *decoder) set(op *Operation, f *field) {
 		op.Finished = f.time()
 	case fieldLatency:
 		op.LatencyMS = f.int()
+	case fieldFromCache:
+		op.FromCache = f.v != 0
 	}
 }
 

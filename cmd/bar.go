@@ -92,6 +92,9 @@ func parts(s runner.Progress) (all []part) {
 	if s.Dead > 0 {
 		add(3, "", fmt.Sprintf("%s failed", grouped(int64(s.Dead))))
 	}
+	if s.CacheHits > 0 {
+		add(10, "", grouped(s.CacheHits)+" kept answers")
+	}
 	used := func(rank int, name string, n, most int64) {
 		switch {
 		case most > 0:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -167,9 +168,15 @@ func (f *configured) add(t *route.Target) (int, error) {
 		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
 		Factor: runner.Factor(t.Factor),
 	}
+	p, base, err := f.place(t)
+	if err == nil {
+		out.BaseURL = base.String()
+	}
 	if !f.dry {
-		var err error
-		if out.Client, out.BaseURL, err = f.client(t); err != nil {
+		if err == nil {
+			out.Client, err = f.client(t, p, base)
+		}
+		if err != nil {
 			f.reasons[n], out.Fault = err, err
 		}
 	}
@@ -177,11 +184,10 @@ func (f *configured) add(t *route.Target) (int, error) {
 	return n, nil
 }
 
-// client makes a target's client. A key from a provider's own variable goes to
-// the provider's own host alone; elsewhere the file has to name one.
-func (f *configured) client(t *route.Target) (provider.Client, string, error) {
+// place is where a target's calls go and what is known of the provider there.
+func (f *configured) place(t *route.Target) (p provider.Profile, base *url.URL, err error) {
 	if err := t.Usable(); err != nil {
-		return nil, "", usagef("give it a base_url in the config file", "%s", err)
+		return p, nil, usagef("give it a base_url in the config file", "%s", err)
 	}
 	p, known := provider.Lookup(t.Kind)
 	if t.Kind == mockName {
@@ -190,18 +196,23 @@ func (f *configured) client(t *route.Target) (provider.Client, string, error) {
 	if !known {
 		p, _ = provider.Lookup("openai-compatible")
 	}
-	base := t.BaseURL
-	if base == "" {
-		base, _ = p.Base(f.env.Getenv)
+	text := t.BaseURL
+	if text == "" {
+		text, _ = p.Base(f.env.Getenv)
 	}
-	u, err := provider.CheckBaseURL(strings.TrimRight(base, "/"), f.target.allowPlain)
-	if err != nil {
-		return nil, "", usagef(baseHint(err), "provider %s: %s", t.Provider, err)
+	if base, err = provider.CheckBaseURL(strings.TrimRight(text, "/"), f.target.allowPlain); err != nil {
+		return p, nil, usagef(baseHint(err), "provider %s: %s", t.Provider, err)
 	}
+	return p, base, nil
+}
+
+// client makes a target's client. A key from a provider's own variable goes to
+// the provider's own host alone; elsewhere the file has to name one.
+func (f *configured) client(t *route.Target, p provider.Profile, base *url.URL) (provider.Client, error) {
 	keys := *f.target
 	keys.keyEnv = t.KeyEnv
-	own := t.BaseURL == "" && p.BaseURL == "" || sameHost(base, p.BaseURL)
-	named := base == f.target.baseURL // on the command line
+	own := t.BaseURL == "" && p.BaseURL == "" || sameHost(base.String(), p.BaseURL)
+	named := f.target.baseURL != "" && base.String() == strings.TrimRight(f.target.baseURL, "/") // on the command line
 	elsewhere := !own && !named
 	if named {
 		p = withStandardKey(p)
@@ -211,7 +222,7 @@ func (f *configured) client(t *route.Target) (provider.Client, string, error) {
 	}
 	key, err := keys.key(f.env, p, false)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	header := http.Header{}
 	for k, v := range t.Headers {
@@ -225,19 +236,19 @@ func (f *configured) client(t *route.Target) (provider.Client, string, error) {
 		opts.RoundTripper = &fake.Transport{Server: newInnerMock()}
 	}
 	if opts.RootCAs, err = f.target.roots(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	client, err := runner.NewClient(runner.Endpoint{
-		Profile: p, Name: t.Provider, BaseURL: u.String(), AllowPlain: f.target.allowPlain, Key: key, Header: header,
+		Profile: p, Name: t.Provider, BaseURL: base.String(), AllowPlain: f.target.allowPlain, Key: key, Header: header,
 		Version: versionOf(p, f.env.Getenv), Transport: opts,
 	})
 	if err != nil {
-		return nil, "", usagef("", "provider %s: %s", t.Provider, err)
+		return nil, usagef("", "provider %s: %s", t.Provider, err)
 	}
 	if t.Kind != mockName {
-		fmt.Fprintf(f.env.Stderr, "llmbatch: calls for %s go to %s\n", clean(t.String()), clean(u.Host))
+		fmt.Fprintf(f.env.Stderr, "llmbatch: calls for %s go to %s\n", clean(t.String()), clean(base.Host))
 	}
-	return client, u.String(), nil
+	return client, nil
 }
 
 // mockProfile is that of the mock provider inside this process.

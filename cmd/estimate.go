@@ -122,6 +122,9 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 	if f.Duplicates > 0 {
 		row("duplicates", "%s without a call of their own (--dedupe)", grouped(f.Duplicates))
 	}
+	if f.CacheHits > 0 {
+		row("kept answers", "%s without a call (--cache)", grouped(f.CacheHits))
+	}
 	if f.MaxLine > 0 {
 		row("prompt tokens", "%s (p50 %s, p95 %s, max %s on line %d)", grouped(f.PromptTokens), grouped(f.P50), grouped(f.P95), grouped(f.Max), f.MaxLine)
 	} else {

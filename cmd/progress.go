@@ -108,6 +108,7 @@ type figures struct {
 	Rate           float64    `json:"operations_minute"` // done by this run, over its whole time
 	Calls          int64      `json:"calls"`
 	RateLimited    int64      `json:"rate_limited"`
+	CacheHits      int64      `json:"cache_hits"` // operations served by a kept answer
 	RequestsMinute int64      `json:"requests_minute"`
 	RPM            int64      `json:"rpm"`
 	TokensMinute   int64      `json:"tokens_minute"`
@@ -125,7 +126,7 @@ func (p *progress) line(now time.Time) {
 	s := p.latest
 	f := figures{
 		Time: now.UTC(), Total: s.Total, Done: s.Done, Failed: s.Dead, InFlight: s.InFlight, Delayed: s.Delayed, Rate: s.Rate, Calls: s.Calls,
-		RateLimited: s.RateLimited, RequestsMinute: s.RequestsMinute, RPM: s.RPM, TokensMinute: s.TokensMinute, TPM: s.TPM,
+		RateLimited: s.RateLimited, CacheHits: s.CacheHits, RequestsMinute: s.RequestsMinute, RPM: s.RPM, TokensMinute: s.TokensMinute, TPM: s.TPM,
 		Limiting: s.Limiting, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping,
 	}
 	if !s.Until.IsZero() {

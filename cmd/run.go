@@ -30,6 +30,7 @@ type runOptions struct {
 	configFile  string
 	limit       int
 	dedupe      bool
+	cache       string
 	skipInvalid bool
 	retryFailed string
 	restart     bool
@@ -91,6 +92,7 @@ func (o *runOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.configFile, "config", "", "`file` of providers, models and routes (default: $"+configEnv+")")
 	fl.IntVar(&o.limit, "limit", 0, "only the first `N` operations; the full run later simply goes on")
 	fl.BoolVar(&o.dedupe, "dedupe", false, "one call for lines whose request is the same")
+	fl.StringVar(&o.cache, "cache", "", "`folder` of answers: the same request to the same model is asked once for all runs that share it, whatever its temperature")
 	fl.BoolVar(&o.skipInvalid, "skip-invalid", false, "run the good lines; invalid ones go to the errors file")
 	fl.StringVar(&o.retryFailed, "retry-failed", "", "put dead letters back: all, or those of the named `classes` (comma-separated)")
 	fl.Lookup("retry-failed").NoOptDefVal = "all"
@@ -219,7 +221,7 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	cfg = &runner.Config{
 		Settings: &input.Settings{}, Targets: make([]runner.Target, 1),
 		Input: file, Paths: paths, Counter: estimate.NewCounter(),
-		Limit: o.limit, Dedupe: o.dedupe, SkipInvalid: o.skipInvalid, Restart: o.restart, Stream: o.stream, KeepNative: o.keepNative, Deadline: o.deadline, Grace: o.grace,
+		Limit: o.limit, Dedupe: o.dedupe, Cache: o.cache, SkipInvalid: o.skipInvalid, Restart: o.restart, Stream: o.stream, KeepNative: o.keepNative, Deadline: o.deadline, Grace: o.grace,
 	}
 	if o.retryFailed != "" {
 		cfg.RetryFailed = strings.Split(o.retryFailed, ",")

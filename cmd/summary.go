@@ -71,6 +71,9 @@ func printSummary(w io.Writer, s *runner.Summary, width int) {
 
 // rowsOfOutcomes tell what did not end as it should.
 func rowsOfOutcomes(t *table, s *runner.Summary) {
+	if s.CacheHits > 0 {
+		t.row("kept answers", "%s without a call (--cache)", grouped(s.CacheHits))
+	}
 	for _, c := range s.Classes {
 		example := ""
 		if c.Example != "" {

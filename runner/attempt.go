@@ -81,6 +81,7 @@ func (r *run) complete(j *job, resp *provider.Response) {
 		line.LLM.Native = resp.Native
 	}
 	r.finish(j, checkpoint.Completed, line)
+	r.keep(j, resp)
 }
 
 // streams says that an API can stream its answers.
@@ -158,7 +159,7 @@ func (r *run) line(j *job) *result.Line {
 				InputTokens: j.op.Usage.Input, OutputTokens: j.op.Usage.Output,
 				CachedTokens: j.op.Usage.Cached, ReasoningTokens: j.op.Usage.Reasoning,
 			},
-			LatencyMS: j.op.LatencyMS, Metadata: j.rec.Metadata, Incarnation: j.op.Incarnation, Run: r.book.meta.Salt, CopyOf: j.op.CopyOf,
+			LatencyMS: j.op.LatencyMS, Metadata: j.rec.Metadata, Incarnation: j.op.Incarnation, Run: r.book.meta.Salt, CopyOf: j.op.CopyOf, Cached: j.op.FromCache,
 		},
 	}
 }

@@ -31,6 +31,7 @@ type Config struct {
 	// What is to be done.
 	Limit       int // only the first Limit operations; 0 = all
 	Dedupe      bool
+	Cache       string // folder of answers that runs share; "" = none are kept
 	SkipInvalid bool
 	Restart     bool     // move the files of earlier runs aside first
 	RetryFailed []string // classes of dead letters to put back; "all" = each
@@ -40,7 +41,7 @@ type Config struct {
 	Grace       time.Duration // for calls in flight at the first signal
 	KeepNative  bool          // store the provider's own body beside a translated one
 
-	// What it tells. Notice gets one line at a time; Progress is called from
+	// What it tells. Notice gets one line at a time, from any goroutine; Progress is called from
 	// the dispatcher at most ten times a second and must not block.
 	Notice   func(string)
 	Progress func(Progress)

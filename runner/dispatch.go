@@ -103,7 +103,11 @@ func (d *dispatcher) send(now time.Time) {
 			return
 		}
 		d.attempts.Add(1)
-		go d.attempt(d.wire, j)
+		if j.kept != nil {
+			go d.serve(j)
+		} else {
+			go d.attempt(d.wire, j)
+		}
 	}
 }
 

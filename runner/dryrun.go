@@ -149,7 +149,7 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 				return err
 			}
 		}
-		if !d.Dedupe { // which looks for IDs
+		if !d.Dedupe && d.cache == nil { // which look for IDs
 			d.index.Forget(c.entries[0])
 		}
 	}
@@ -158,8 +158,9 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 
 // counted is an operation as the feeders hand it over.
 type counted struct {
-	rec    input.Record // with --dedupe, else without bodies
+	rec    input.Record // with --dedupe or --cache, else without bodies
 	tokens estimate.Tokens
+	kept   bool   // an answer that is kept serves it
 	route  *Route // nil = the only target
 	refuse *deadLetter
 }
@@ -188,16 +189,26 @@ func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 			c.rec.CustomID = append(c.rec.CustomID, rec.CustomID...)
 		}
 	}
-	if !d.Dedupe {
+	if !d.Dedupe && d.cache == nil {
 		err = d.Input.Peek(d.index, i, d.Settings, look)
 	} else if c.rec, err = d.Input.Record(d.index, i, d.Settings); err == nil {
 		rec := c.rec
+		c.kept = d.served(rec)
 		look(&rec)
 	}
 	if err == nil && bad != nil {
 		err = noRoute(int(d.index.Entry(i).Line), bad)
 	}
 	return c, err
+}
+
+// served says that a kept answer serves an operation, at no cost.
+func (d *dryRun) served(rec input.Record) bool {
+	if d.cache == nil {
+		return false
+	}
+	j := &job{rec: rec}
+	return d.setOut(j) == nil && d.kept(j) != nil
 }
 
 // enter adds one operation to what is forecast; j is scratch.
@@ -217,9 +228,12 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 	if d.Dedupe && !twin {
 		d.asked[c.rec.Digest] = struct{}{}
 	}
-	if twin {
+	switch {
+	case twin:
 		d.f.Duplicates++
-	} else {
+	case c.kept:
+		d.f.CacheHits++
+	default:
 		d.add(j)
 	}
 	if each == nil {

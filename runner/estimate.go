@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/llmbatch/llmbatch/runner/cache"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
 )
@@ -26,6 +27,7 @@ type Forecast struct {
 	ToDo           int64  `json:"to_do"`
 	Invalid        int64  `json:"invalid"`
 	Duplicates     int64  `json:"duplicates"`      // of ToDo; no calls of their own with --dedupe
+	CacheHits      int64  `json:"cache_hits"`      // of ToDo; served by answers that are kept (--cache)
 	PromptTokens   int64  `json:"prompt_tokens"`   // of what is to do and fits, as all below
 	ReservedTokens int64  `json:"reserved_tokens"` // what the limits are charged
 	ReservedOutput int64  `json:"reserved_output_tokens"`
@@ -86,6 +88,9 @@ type PerLine struct {
 // nil, is told of every operation to do, in the order of the file.
 func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error) (*Forecast, error) {
 	r := &run{Config: c, started: time.Now()}
+	if c.Cache != "" {
+		r.cache = cache.ReadOnly(c.Cache)
+	}
 	var err error
 	if r.index, r.report, err = input.Preflight(ctx, r.Input, r.Settings); err != nil {
 		return nil, err
@@ -111,7 +116,7 @@ func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error
 // forecast simulates what was counted and words the result.
 func (d *dryRun) forecast() *Forecast {
 	f := &d.f
-	f.ToDo = int64(len(d.ops)) + f.NeverFit + f.Duplicates + d.bad
+	f.ToDo = int64(len(d.ops)) + f.NeverFit + f.Duplicates + f.CacheHits + d.bad
 	f.Done = int64(d.plan.done + d.plan.dead + d.plan.held)
 	f.Operations, f.Invalid = f.ToDo+f.Done, int64(d.report.Invalid)
 	d.accounting()

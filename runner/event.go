@@ -31,13 +31,14 @@ const (
 	DeadLettered                   // its failure is durable
 	Held                           // its outcome is unknown, and it is not sent again
 	Suppressed                     // served by the answer to an identical request
+	CacheHit                       // served by an answer that an earlier run kept
 	Measured                       // no operation's: how much of a limit is used
 	transitions                    // their number
 )
 
 var transitionNames = [transitions]string{
 	"queued", "left", "granted", "retried", "sent", "answered", "failed", "refused", "fell_back", "completed", "dead_letter", "held",
-	"suppressed", "measured",
+	"suppressed", "cache_hit", "measured",
 }
 
 // String gives the transition's name.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/cache"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
@@ -127,7 +128,7 @@ func (c *chunk[T]) fill(load func(i int) (T, error)) {
 
 // load builds the job of one entry, with its row.
 func (r *run) load(i int) (*job, error) {
-	j, err := r.reckon(i)
+	j, err := r.reckon(i, r.kept)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +136,9 @@ func (r *run) load(i int) (*job, error) {
 }
 
 // reckon reads one entry's request and counts its tokens. A defect that one
-// line's content brings out ends as that line's dead letter, not the run.
-func (r *run) reckon(i int) (j *job, err error) {
+// line's content brings out ends as that line's dead letter, not the run. kept,
+// unless nil, is asked first: what is served from the cache needs no count.
+func (r *run) reckon(i int, kept func(*job) *cache.Entry) (j *job, err error) {
 	j = &job{entry: i}
 	defer func() {
 		if p := recover(); p != nil {
@@ -153,6 +155,12 @@ func (r *run) reckon(i int) (j *job, err error) {
 	}
 	if err := r.setOut(j); err != nil {
 		return nil, noRoute(j.rec.Line, err)
+	}
+	if kept != nil {
+		j.kept = kept(j)
+	}
+	if j.kept != nil {
+		return j, nil
 	}
 	j.tokens, j.refuse = r.tokens(&j.rec, r.Targets[j.lane].Factor)
 	return j, nil

@@ -79,7 +79,7 @@ func (r *run) sample(todo int) (jobs []*job, err error) {
 		if bytes += r.length(i); bytes > sampleBytes {
 			return false
 		}
-		if j, err = r.reckon(i); err == nil && j.refuse == nil {
+		if j, err = r.reckon(i, nil); err == nil && j.refuse == nil {
 			j.rec.Body = nil // only its figures are asked for
 			jobs = append(jobs, j)
 		}

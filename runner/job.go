@@ -8,6 +8,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/estimate"
+	"github.com/llmbatch/llmbatch/runner/cache"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/money"
@@ -25,8 +26,9 @@ type job struct {
 	rec    input.Record
 	op     checkpoint.Operation // its row
 	tokens estimate.Tokens
-	refuse *deadLetter // set when it cannot be sent at all
-	hold   bool        // its outcome is unknown and it must not be sent again
+	refuse *deadLetter  // set when it cannot be sent at all
+	kept   *cache.Entry // the answer that serves it; nil = it is to be asked
+	hold   bool         // its outcome is unknown and it must not be sent again
 
 	cost     limit.Cost
 	reserved int64 // output tokens in cost and in the cost bound

@@ -118,6 +118,7 @@ func (s *scheduler) move(now time.Time, j *job, at int, reason string) bool {
 	if s.steer(j, at) != nil {
 		return false // the body has no model to replace: it stays where it is
 	}
+	s.look(j)
 	if at > 0 {
 		s.count.Fallbacks[fallback{from.name(), s.lane(j).name(), reason}]++
 		s.tell(now, j, Event{What: FellBack, FromProvider: from.Provider, FromModel: model, Reason: reasonName(reason)})
@@ -197,6 +198,10 @@ func (s *scheduler) spill(now time.Time, l *lane) (*job, time.Time) {
 	}
 	s.size -= len(j.rec.Body)
 	moved := s.move(now, j, at, reason)
+	if s.serves(j) {
+		s.tell(now, j, Event{What: Left})
+		return nil, now
+	}
 	s.size += len(j.rec.Body)
 	if !moved {
 		l.enqueue(j)
@@ -270,7 +275,7 @@ func (s *scheduler) shut(now time.Time, l *lane, stop *Stop, kind provider.Kind)
 	l.down, l.halted = stop, kind
 	for _, j := range append(l.ready.Drain(), l.delayed.Drain()...) {
 		s.size -= len(j.rec.Body)
-		if s.assign(now, j) {
+		if s.assign(now, j) && !s.serves(j) {
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)
 		} else {

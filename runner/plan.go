@@ -117,7 +117,7 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 				p.digests[op.Digest] = op.Seq
 			}
 			p.spent += c.price(op.Provider, op.Model).Cost(op.Usage.Input, op.Usage.Output)
-			if op.CopyOf == "" {
+			if op.CopyOf == "" && !op.FromCache {
 				p.calls++
 				p.latency += time.Duration(op.LatencyMS) * time.Millisecond
 			}

@@ -18,6 +18,7 @@ type Progress struct {
 	Rate        float64 // operations a minute that this run has finished, from its first call on; 0 = not known yet
 	Calls       int64
 	RateLimited int64
+	CacheHits   int64 // operations served by a kept answer
 
 	// Over the last minute, and the limits in force; 0 = none. Sums over the
 	// limit groups that have one.
@@ -39,7 +40,7 @@ func (r *run) progress(now time.Time) Progress {
 	c := &s.count
 	pr := Progress{
 		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed),
-		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited,
+		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited, CacheHits: c.CacheHits,
 		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
 	}
 	if span := now.Sub(c.FirstSent); !c.FirstSent.IsZero() && span >= time.Second {
@@ -80,7 +81,7 @@ func (r *run) remaining(now time.Time, left int64, st limit.State) time.Duration
 		bound = underLimits(now, limit.Cost{Requests: unsent, Tokens: unsent * r.mean.Tokens, Output: unsent * r.mean.Output}, st, s.wait)
 	}
 	// Until a round of calls is answered, their number says nothing.
-	if done := s.count.Completed; done > 0 && done >= int64(s.wire) {
+	if done := s.count.Completed - s.count.CacheHits; done > 0 && done >= int64(s.wire) {
 		bound = max(bound, time.Duration(float64(r.worked)/float64(done)*float64(left)))
 	}
 	return bound

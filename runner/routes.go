@@ -119,6 +119,7 @@ func (s *scheduler) resume(j *job) {
 	for i, at := range j.way.Lanes {
 		l := s.lanes[at]
 		if l.Provider == last.Provider && (l.Model == "" || l.Model == last.Model) && s.steer(j, i) == nil {
+			s.look(j)
 			return
 		}
 	}

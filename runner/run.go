@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/cache"
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/limit"
 )
@@ -21,6 +22,7 @@ type run struct {
 	book    *book
 	plan    *plan
 	sched   *scheduler
+	cache   *cache.Store // nil = answers are not kept
 	started time.Time
 	mean    limit.Cost    // of an operation of the plan, by a sample
 	ticked  time.Time     // when progress was last looked at
@@ -32,6 +34,8 @@ type run struct {
 	feeders  sync.WaitGroup
 	teeMu    sync.Mutex // keeps whole lines together on Tee
 	mute     bool       // a failure to publish has been told
+
+	tellCache, tellCacheFull sync.Once
 }
 
 // Run does everything that the input still needs and returns what became of
@@ -67,6 +71,9 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	for _, n := range r.report.Notices {
 		r.Notice(n)
+	}
+	if err := r.openCache(); err != nil {
+		return err
 	}
 	settings := requestSettings(r.Config)
 	if r.Restart {
@@ -104,6 +111,9 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		r.sched.watch = r.observe
+		if r.cache != nil {
+			r.sched.kept = r.kept
+		}
 		r.sched.shutUnusable()
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/cache"
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/queue"
@@ -19,6 +20,7 @@ import (
 type scheduler struct {
 	policy retry.Policy // of jobs without a route
 	steer  func(j *job, at int) error
+	kept   func(*job) *cache.Entry // nil = no answers are kept
 	rand   *rand.Rand
 	watch  func(Event) // nil = nobody; the dry run's are not told
 	moved  func(*lane) // gets a lane whose provider turned out to charge in another way; nil = nobody
@@ -28,8 +30,9 @@ type scheduler struct {
 	limits []*limit.Limiter // of the lanes, each once
 	turn   int              // the lane that is asked first
 
-	wire    int // granted, not yet answered
-	storing int // answered or refused, not yet durable
+	served  []*job // to be served by an answer that is kept
+	wire    int    // granted, not yet answered
+	storing int    // answered or refused, not yet durable
 	// Rows of unknown outcome that are to be sent again.
 	unsettled int
 	stays     *Stop // why some are left pending, since nothing takes them in this run
@@ -95,6 +98,7 @@ type counts struct {
 	Used                                  checkpoint.Usage
 	Completed, Failed, Held               int64
 	Truncated, Refused, Suppressed        int64
+	CacheHits                             int64
 	Classes                               map[string]*classCount
 	Fallbacks                             map[fallback]int64
 	Unknown                               []string // operation IDs, the first maxListed
@@ -120,11 +124,11 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 		return j.refuse
 	}
 	// An unknown outcome goes to the same provider first.
-	if j.op.Status == checkpoint.Unknown {
+	if j.op.Status == checkpoint.Unknown && j.kept == nil {
 		s.resume(j)
 	}
-	assigned := s.assign(now, j)
-	if name, n, never := s.never(j); never {
+	assigned := j.kept != nil || s.assign(now, j)
+	if name, n, never := s.never(j); never && j.kept == nil {
 		class := classTooLarge + name
 		return &deadLetter{class: class, code: class, msg: fmt.Sprintf(
 			"the request alone is more than the whole limit %s %d: lower max_tokens, split the prompt or raise the limit", name, n)}
@@ -132,7 +136,7 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled++
 	}
-	if !assigned {
+	if !assigned || s.serves(j) {
 		return nil
 	}
 	l := s.lane(j)
@@ -170,10 +174,10 @@ func (s *scheduler) wants() bool {
 	for _, l := range s.lanes {
 		waiting += l.ready.Len()
 	}
-	return waiting < queue.LookAhead*len(s.lanes) && s.size < maxReadyBytes && s.stop == nil
+	return waiting < queue.LookAhead*len(s.lanes) && s.storing < queue.LookAhead && s.size < maxReadyBytes && s.stop == nil
 }
 
-// maxReadyBytes bounds the bodies that wait in memory.
+// maxReadyBytes bounds the bodies, and kept answers, that wait in memory.
 const maxReadyBytes = 64 << 20
 
 // next grants the job that goes now, or nil and the moment to ask again; a
@@ -182,6 +186,9 @@ func (s *scheduler) next(now time.Time) (*job, time.Time) {
 	s.wait = limit.Wait{}
 	if s.stop != nil {
 		return nil, time.Time{}
+	}
+	if j := s.nextServed(now); j != nil {
+		return j, time.Time{}
 	}
 	var wake time.Time
 	for range s.lanes {

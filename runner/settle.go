@@ -179,17 +179,23 @@ func (s *scheduler) stored(j *job, v verdict) {
 		if v.status == checkpoint.Unknown {
 			s.unsettled++
 		}
+		if s.serves(j) {
+			break
+		}
 		if l := s.lane(j); l.down == nil {
 			s.size += len(j.rec.Body)
 			l.delayed.Push(j, v.notBefore)
 			s.tell(j.due, j, Event{What: Queued})
-		} else if s.assign(v.notBefore, j) { // the lane went down meanwhile
+		} else if s.assign(v.notBefore, j) && !s.serves(j) { // the lane went down meanwhile
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)
 			s.tell(j.due, j, Event{What: Queued})
 		}
 	case v.status == checkpoint.Completed:
 		s.count.Completed++
+		if j.kept != nil {
+			s.size -= j.kept.Size()
+		}
 	case v.status == checkpoint.DeadLetter:
 		s.count.Failed++
 		c := s.count.Classes[j.op.Class]

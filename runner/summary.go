@@ -61,6 +61,7 @@ type Summary struct {
 	Truncated      int64    `json:"truncated"`
 	Refused        int64    `json:"refused"`
 	Suppressed     int64    `json:"duplicates_suppressed"`
+	CacheHits      int64    `json:"cache_hits"`            // operations served by a kept answer, without a call
 	PossiblyTwice  int64    `json:"possibly_billed_twice"` // calls whose outcome was unknown
 	UnknownOps     []string `json:"unknown_operations,omitempty"`
 	Classes        []Class  `json:"classes,omitempty"`
@@ -106,7 +107,7 @@ func (r *run) summary() *Summary {
 		Completed: int64(p.done) + c.Completed, Failed: int64(p.dead) + c.Failed, Unknown: int64(p.held) + c.Held,
 		Calls: c.Calls, Retries: c.Retries, RateLimited: c.RateLimited,
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
-		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed,
+		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed, CacheHits: c.CacheHits,
 		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
 	}
 	s.ReservedOutput, s.LearnedOutput = r.sched.reserved()

@@ -42,6 +42,7 @@ func (t *twins) wait(d *dispatcher, j *job) bool {
 	}
 	if first.seq == 0 {
 		first.waiting = append(first.waiting, j)
+		j.kept = nil // the first has it too
 		return true
 	}
 	t.copy(d, j, first.seq)
@@ -50,6 +51,7 @@ func (t *twins) wait(d *dispatcher, j *job) bool {
 
 // copy gives a job the result of a finished row.
 func (t *twins) copy(d *dispatcher, j *job, seq uint64) {
+	j.kept = nil
 	d.sched.count.Suppressed++
 	d.sched.tell(time.Now(), j, Event{What: Suppressed})
 	d.store(j, func() { d.copyOf(j, seq) })

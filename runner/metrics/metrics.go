@@ -21,7 +21,7 @@ type Metrics struct {
 	names    names
 
 	requests, unsent, reserved, used, retries, hits *prometheus.CounterVec
-	fallbacks, duplicates, cost, unknown            *prometheus.CounterVec
+	fallbacks, duplicates, kept, cost, unknown      *prometheus.CounterVec
 	operations, dead                                *prometheus.CounterVec
 	depth, inFlight, limit, limitUsed               *prometheus.GaugeVec
 	wait, latency                                   *prometheus.HistogramVec
@@ -61,6 +61,7 @@ func New(c *runner.Config) *Metrics {
 	m.hits = counter("llm_rate_limit_hits_total", "Requests that a rate limit refused.", "provider", "model", "limit_type")
 	m.fallbacks = counter("llm_fallbacks_total", "Operations that went to another target.", "from_provider", "to_provider", "reason")
 	m.duplicates = counter("llm_duplicate_suppressed_total", "Operations served by the answer to an identical request.", "task_type")
+	m.kept = counter("llm_cache_hits_total", "Operations served by an answer that an earlier run kept, without a call.", "provider", "model")
 	m.cost = counter("llm_cost_total", "Cost of calls, in the unit of the prices; calls that may have been billed count in full.", "provider", "model")
 	m.unknown = counter("llm_unknown_outcomes_total", "Calls without a whole answer that may have been billed.", "provider", "model")
 	m.operations = counter("llm_operations_total", "Operations that need nothing more: completed, dead_letter, held.", "status")
@@ -104,6 +105,8 @@ func (m *Metrics) Observe(e runner.Event) {
 		m.dead.WithLabelValues(provider, model, class(e.Class)).Inc()
 	case runner.Suppressed:
 		m.duplicates.WithLabelValues(task).Inc()
+	case runner.CacheHit:
+		m.kept.WithLabelValues(provider, model).Inc()
 	case runner.Measured:
 		m.limit.WithLabelValues(provider, model, e.Limit).Set(float64(e.Max))
 		m.limitUsed.WithLabelValues(provider, model, e.Limit).Set(float64(e.Used))

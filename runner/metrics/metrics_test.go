@@ -36,7 +36,7 @@ func TestNamesAndLabels(t *testing.T) {
 	call := func(what runner.Transition) runner.Event {
 		return runner.Event{What: what, Op: "op-1", Provider: "openai", Model: "gpt-4o-mini", Task: "triage"}
 	}
-	for _, what := range []runner.Transition{runner.Queued, runner.Queued, runner.Left, runner.Sent, runner.Suppressed, runner.Completed, runner.Held} {
+	for _, what := range []runner.Transition{runner.Queued, runner.Queued, runner.Left, runner.Sent, runner.Suppressed, runner.CacheHit, runner.Completed, runner.Held} {
 		m.Observe(call(what))
 	}
 	for _, change := range []func(*runner.Event){
@@ -68,6 +68,7 @@ func TestNamesAndLabels(t *testing.T) {
 		`llm_rate_limit_hits_total{limit_type="tokens",` + target + `} 1`,
 		`llm_fallbacks_total{from_provider="house",reason="rate_limited",to_provider="openai"} 1`,
 		`llm_duplicate_suppressed_total{task_type="triage"} 1`,
+		`llm_cache_hits_total{` + target + `} 1`,
 		`llm_in_flight{` + target + `} -2`, // one granted, three ended
 		`llm_cost_total{` + target + `} 0.5`,
 		`llm_unknown_outcomes_total{` + target + `} 1`,

@@ -109,6 +109,7 @@ func (p *parser) meta(m *Meta) {
 	if p.has(`,"copy_of":`) {
 		m.CopyOf = p.str()
 	}
+	m.Cached = p.has(`,"cached":true`)
 	str(`,"run":`, &m.Run)
 	if p.has(`,"metadata":`) {
 		m.Metadata = p.raw()

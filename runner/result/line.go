@@ -46,6 +46,7 @@ type Meta struct {
 	Class       string          `json:"class,omitempty"`  // error class of a dead letter
 	Incarnation int             `json:"incarnation,omitempty"`
 	CopyOf      string          `json:"copy_of,omitempty"` // operation ID whose answer this one shares
+	Cached      bool            `json:"cached,omitempty"`  // the answer was kept by an earlier run: no call was made for it
 	Run         string          `json:"run"`               // the run's salt, hex
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 	Native      json.RawMessage `json:"native,omitempty"` // the provider's own body, if it was to be kept
@@ -138,6 +139,9 @@ func (m *Meta) append(b []byte) []byte {
 	}
 	if m.CopyOf != "" {
 		str(`,"copy_of":`, m.CopyOf)
+	}
+	if m.Cached {
+		b = append(b, `,"cached":true`...)
 	}
 	str(`,"run":`, m.Run)
 	if m.Metadata != nil {
