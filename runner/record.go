@@ -94,7 +94,7 @@ func (rec *recorder) observe(s *scheduler, e *Event) {
 		run.Completed++
 	case DeadLettered:
 		run.Dead.Add(e.Class, 1)
-	case Suppressed:
+	case Suppressed, CacheHit:
 		run.Spared++
 	default: // in no figure of the report
 	}
