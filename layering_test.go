@@ -51,6 +51,7 @@ var layers = map[string][]string{
 	"runner/result":                {},
 	"testdata/faults":              {},
 	"testdata/figures":             {},
+	"testdata/terminal":            {},
 }
 
 // owners names the one package that knows each of these modules.

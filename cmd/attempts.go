@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"time"
 
@@ -36,13 +35,13 @@ type attemptLog struct {
 }
 
 // openLog opens the log if --attempts asks for it, and says why it cannot.
-func (o *resultsOptions) openLog(w io.Writer, index *input.Index, path string) (*attemptLog, error) {
+func (o *resultsOptions) openLog(env Env, index *input.Index, path string) (*attemptLog, error) {
 	if !o.attempts {
 		return nil, nil
 	}
 	log, why, err := openAttempts(index, path)
 	if why != "" {
-		fmt.Fprintf(w, "llmbatch: attempts are left out: %s\n", clean(why))
+		env.say("attempts are left out: %s", why)
 	}
 	return log, err
 }

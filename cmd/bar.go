@@ -26,6 +26,9 @@ type bar struct {
 	drawn bool
 }
 
+// eraseLine clears the line and what of it a narrower terminal has moved below.
+const eraseLine = "\r\x1b[J"
+
 // defaultWidth is that of a terminal that does not tell its own.
 const defaultWidth = 80
 
@@ -66,7 +69,7 @@ func newGraph(s runner.Progress, columns int) *progressbar.ProgressBar {
 // erase leaves an empty line.
 func (b *bar) erase() {
 	if b.drawn {
-		fmt.Fprint(b.w, "\r\x1b[J")
+		fmt.Fprint(b.w, eraseLine)
 		b.drawn = false
 	}
 }

@@ -38,7 +38,7 @@ func newConfig(env Env) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, err := loadConfig(args[0])
 			if err == nil {
-				fmt.Fprintf(env.Stderr, "llmbatch: %s is in order\n", clean(args[0]))
+				env.say("%s is in order", args[0])
 			}
 			return err
 		},
@@ -246,7 +246,7 @@ func (f *configured) client(t *route.Target, p provider.Profile, base *url.URL) 
 		return nil, usagef("", "provider %s: %s", t.Provider, err)
 	}
 	if t.Kind != mockName {
-		fmt.Fprintf(f.env.Stderr, "llmbatch: calls for %s go to %s\n", clean(t.String()), clean(base.Host))
+		f.env.say("calls for %s go to %s", t, base.Host)
 	}
 	return client, nil
 }

@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -20,6 +21,21 @@ type Env struct {
 	StdoutIsTTY    func() bool
 	Width          func() int                 // columns of Stderr's terminal; 0 = not known
 	StdoutSize     func() (columns, rows int) // of Stdout's terminal; 0 = not known
+}
+
+// draws says that stderr is a terminal on which lines may be drawn over.
+func (e Env) draws() bool {
+	return e.IsTTY() && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
+}
+
+// say prints one message, folded to the terminal.
+func (e Env) say(format string, args ...any) {
+	fmt.Fprintln(e.Stderr, fold("llmbatch: "+clean(fmt.Sprintf(format, args...)), 0, e.Width()))
+}
+
+// hint says what to do about it.
+func (e Env) hint(text string) {
+	fmt.Fprintln(e.Stderr, fold("hint: "+clean(text), 0, e.Width()))
 }
 
 // OSEnv is the environment of the process.

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 
 	"github.com/llmbatch/llmbatch/runner"
@@ -48,7 +47,7 @@ type statusError struct{ status int }
 func (e statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
 // explain prints an error with what to do about it and gives its status.
-func explain(w io.Writer, err error) int {
+func explain(env Env, err error) int {
 	var told statusError
 	var flags *usageError
 	var fault *runner.Error
@@ -60,16 +59,16 @@ func explain(w io.Writer, err error) int {
 	case errors.As(err, &told):
 		return told.status
 	case errors.As(err, &bad):
-		printProblems(w, bad.Report)
+		printProblems(env, bad.Report)
 		return exitUsage
 	case errors.As(err, &settings):
-		printError(w, settings.Error(), "llmbatch run --help says what each flag takes")
+		printError(env, settings.Error(), "llmbatch run --help says what each flag takes")
 		return exitUsage
 	case errors.As(err, &flags):
-		printError(w, flags.msg, flags.hint)
+		printError(env, flags.msg, flags.hint)
 		return exitUsage
 	case errors.As(err, &fault):
-		printError(w, fault.Error(), fault.Hint)
+		printError(env, fault.Error(), fault.Hint)
 		switch fault.Fault {
 		case runner.FaultUsage:
 			return exitUsage
@@ -79,20 +78,20 @@ func explain(w io.Writer, err error) int {
 			return exitInternal
 		}
 	case errors.Is(err, syscall.ENOSPC):
-		printError(w, err.Error(), "free some space, then run the same command again: what is finished stays finished")
+		printError(env, err.Error(), "free some space, then run the same command again: what is finished stays finished")
 		return exitInternal
 	case errors.Is(err, syscall.EPIPE):
-		printError(w, err.Error(), "the reader of standard output has gone; run the same command again to go on")
+		printError(env, err.Error(), "the reader of standard output has gone; run the same command again to go on")
 		return exitInternal
 	default:
-		printError(w, err.Error(), "")
+		printError(env, err.Error(), "")
 		return exitInternal
 	}
 }
 
-func printError(w io.Writer, msg, hint string) {
-	fmt.Fprintf(w, "llmbatch: %s\n", clean(msg))
+func printError(env Env, msg, hint string) {
+	env.say("%s", msg)
 	if hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", clean(hint))
+		env.hint(hint)
 	}
 }

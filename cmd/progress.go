@@ -39,7 +39,7 @@ type progress struct {
 
 // newProgress makes one in a form that is one of the values of --progress.
 func newProgress(env Env, form string) *progress {
-	if form == progressBar && (!env.IsTTY() || env.Getenv("NO_COLOR") != "" || env.Getenv("TERM") == "dumb") {
+	if form == progressBar && !env.draws() {
 		form = progressPlain
 	}
 	return &progress{w: env.Stderr, env: env, form: form, bar: bar{w: env.Stderr}}
@@ -49,7 +49,7 @@ func (p *progress) notice(msg string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bar.erase()
-	fmt.Fprintln(p.w, fold("llmbatch: "+clean(msg), 0, p.env.Width()))
+	p.env.say("%s", msg)
 }
 
 func (p *progress) update(s runner.Progress) {

@@ -135,6 +135,7 @@ func TestFold(t *testing.T) {
 		{"no bound is needed here", 2, 0, "no bound is needed here"},
 		{"short", 0, 40, "short"},
 		{"tokens  one two three", 8, 16, "tokens  one two\n        three"},
+		{"a word\\u001b that is tooooooooo long", 2, 10, "a word\\u0\n  01b\n  that is\n  toooooo\n  ooo\n  long"},
 		{"see /a/path/that/is/long for it", 2, 12, "see\n  /a/path/that/is/long\n  for it"},
 		{"two lines\nof their own", 0, 10, "two lines\nof their\nown"},
 	} {

@@ -108,7 +108,7 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 	if err != nil {
 		return err
 	}
-	log, err := o.openLog(env.Stderr, index, paths.Checkpoint)
+	log, err := o.openLog(env, index, paths.Checkpoint)
 	if err != nil {
 		return err
 	}
@@ -118,14 +118,14 @@ func printResults(c *cobra.Command, env Env, o *resultsOptions, arg string) erro
 		return err
 	}
 	if stale > 0 {
-		fmt.Fprintf(env.Stderr, "llmbatch: left out %s whose line has been edited since\n", count(stale, "result"))
+		env.say("left out %s whose line has been edited since", count(stale, "result"))
 		missing -= stale
 	}
 	if removed > 0 {
-		fmt.Fprintf(env.Stderr, "llmbatch: left out %s whose line is no longer in the input\n", count(removed, "result"))
+		env.say("left out %s whose line is no longer in the input", count(removed, "result"))
 	}
 	if missing > 0 && !o.failed {
-		fmt.Fprintf(env.Stderr, "llmbatch: %s without a result yet\n", count(missing, "operation"))
+		env.say("%s without a result yet", count(missing, "operation"))
 	}
 	return nil
 }

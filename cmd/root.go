@@ -29,14 +29,14 @@ func Main(env Env) int {
 		err = usagef("llmbatch --help, or --help after a command, lists the flags", "%s", err)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		printError(env.Stderr, "interrupted; nothing was sent", "")
+		printError(env, "interrupted; nothing was sent", "")
 		return exitInterrupt + signalOf(ctx)
 	}
 	if err == nil {
 		// Cobra's own printing, of help and completions, passes no error on.
 		err = out.failed()
 	}
-	return explain(env.Stderr, err)
+	return explain(env, err)
 }
 
 // watchedWriter remembers the first error of its writes. Safe for concurrent

@@ -179,7 +179,7 @@ func finishRun(ctx context.Context, env Env, o *runOptions, stdout io.Writer, fi
 		}
 	}
 	if err != nil {
-		explain(env.Stderr, err)
+		explain(env, err)
 	}
 	if sum.Exit == exitOK {
 		if err := file.RemoveSpool(); err != nil {

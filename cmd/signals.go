@@ -34,7 +34,10 @@ func signals(env Env) (context.Context, func()) {
 			case s := <-got:
 				sig, _ := s.(syscall.Signal)
 				if n > 0 {
-					fmt.Fprintln(env.Stderr, "llmbatch: left at once; run the same command again to go on")
+					if env.draws() {
+						fmt.Fprint(env.Stderr, eraseLine) // a bar may stand there
+					}
+					env.say("left at once; run the same command again to go on")
 					os.Exit(exitInterrupt + int(sig))
 				}
 				cancel(withSignal{int(sig)})

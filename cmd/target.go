@@ -3,7 +3,6 @@ package cmd
 import (
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -93,7 +92,7 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	cfg.Settings.OutputCap = capFor(p)
 	cfg.Settings.Anthropic = p.Wire == provider.WireAnthropic
 	if p.DefaultCap > 0 {
-		fmt.Fprintf(env.Stderr, "llmbatch: %s requires an output cap: requests without one get %d\n", p.Name, p.DefaultCap)
+		env.say("%s requires an output cap: requests without one get %d", p.Name, p.DefaultCap)
 	}
 	if all.dry.on {
 		return p, nil
@@ -123,7 +122,7 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	if err != nil {
 		return p, usagef("", "%s", err)
 	}
-	fmt.Fprintf(env.Stderr, "llmbatch: calls go to %s (%s)\n", clean(base.Host), p.Name)
+	env.say("calls go to %s (%s)", base.Host, p.Name)
 	return p, nil
 }
 
@@ -211,7 +210,7 @@ func (o *targetOptions) key(env Env, p provider.Profile, elsewhere bool) (key pr
 			return key, usagef("", "--api-key-file: %s", err)
 		}
 		if warning != "" {
-			fmt.Fprintf(env.Stderr, "llmbatch: %s\n", clean(warning))
+			env.say("%s", warning)
 		}
 		return key, nil
 	}

@@ -30,8 +30,8 @@ func clean(s string) string {
 }
 
 // fold breaks text between words into lines of less than width columns, all but
-// the first indented; width 0 = no bound. A word that is longer, such as a path,
-// stays whole, so that it can be copied.
+// the first indented; width 0 = no bound. A path that is longer stays whole, so
+// that it can be copied; other words are cut.
 func fold(text string, indent, width int) string {
 	if width == 0 || len(text) < width {
 		return text
@@ -43,6 +43,10 @@ func fold(text string, indent, width int) string {
 			length := utf8.RuneCountInString(now) + utf8.RuneCountInString(strings.TrimRight(word, " "))
 			if i > 0 && length >= width && len(now) > indent {
 				lines, now = append(lines, strings.TrimRight(now, " ")), strings.Repeat(" ", indent)
+			}
+			for room := width - 1 - indent; room > 0 && utf8.RuneCountInString(word) > room && !strings.Contains(word, "/"); {
+				runes := []rune(word)
+				lines, now, word = append(lines, now+string(runes[:room])), strings.Repeat(" ", indent), string(runes[room:])
 			}
 			now += word
 		}
@@ -58,14 +62,14 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // printProblems lists the faults of an input, a line each.
-func printProblems(w io.Writer, r *input.Report) {
+func printProblems(env Env, r *input.Report) {
 	for _, p := range r.Problems {
-		fmt.Fprintf(w, "%s\n", clean(p.String()))
+		fmt.Fprintf(env.Stderr, "%s\n", clean(p.String()))
 	}
 	if r.More > 0 {
-		fmt.Fprintf(w, "and %d more\n", r.More)
+		fmt.Fprintf(env.Stderr, "and %d more\n", r.More)
 	}
-	printError(w, fmt.Sprintf("invalid: %s of %s; nothing was sent", grouped(int64(r.Invalid)), count(r.Invalid+r.Operations, "line")),
+	printError(env, fmt.Sprintf("invalid: %s of %s; nothing was sent", grouped(int64(r.Invalid)), count(r.Invalid+r.Operations, "line")),
 		"mend them, or run the good lines with --skip-invalid")
 }
 
