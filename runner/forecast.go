@@ -35,8 +35,8 @@ func (r *run) forecast() (string, error) {
 		prompt += int64(j.tokens.Prompt)
 		output += j.reserved
 	}
+	r.sampled = sample
 	n := int64(max(1, len(sample)))
-	r.mean = limit.Cost{Requests: 1, Tokens: charged.Tokens / n, Output: charged.Output / n}
 	all := func(sum int64) int64 { return sum * int64(todo) / n }
 	lim := &r.Targets[0].Limits
 	low := estimate.WindowBound(estimate.Batch{
@@ -70,9 +70,9 @@ func (r *run) nothing() string {
 
 // sample counts lines spread evenly over what is to be sent.
 func (r *run) sample(todo int) (jobs []*job, err error) {
-	step, n, bytes := max(1, todo/sampleSize), 0, 0
+	size, n, bytes := min(todo, sampleSize), 0, 0
 	r.plan.entries(r.index, func(i int) bool {
-		if n++; (n-1)%step != 0 {
+		if n++; n*size/todo == (n-1)*size/todo {
 			return true
 		}
 		var j *job

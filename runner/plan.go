@@ -35,6 +35,7 @@ type plan struct {
 	spent                     money.Amount              // what they cost
 	calls                     int64                     // that were made for them
 	latency                   time.Duration             // of those calls together
+	outputs                   []seenOutput              // of the last of those calls, at least as many as are learned from
 	classes                   map[string]int            // dead letters that stay, by class
 	charging                  map[string]limit.Charging // as earlier runs saw it, by account
 	edited, putBack, removed  int
@@ -49,6 +50,24 @@ type seed struct {
 	at              time.Time
 	cost            limit.Cost
 	provider, model string
+}
+
+// seenOutput is how long an answer of an earlier run was.
+type seenOutput struct {
+	provider, model string
+	tokens          int64
+}
+
+// see keeps the outputs that were stored last.
+func (p *plan) see(op *checkpoint.Operation) {
+	const kept = len(outputStats{}.last)
+	if op.Usage.Output == 0 {
+		return // an API without outputs, or a server that does not tell
+	}
+	if len(p.outputs) == 2*kept {
+		p.outputs = p.outputs[:copy(p.outputs, p.outputs[kept:])]
+	}
+	p.outputs = append(p.outputs, seenOutput{op.Provider, op.Model, op.Usage.Output})
 }
 
 // makePlan decides for every line whether it is done. Rows that have to run
@@ -119,6 +138,7 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 			p.spent += c.price(op.Provider, op.Model).Cost(op.Usage.Input, op.Usage.Output)
 			if op.CopyOf == "" && !op.FromCache {
 				p.calls++
+				p.see(op)
 				p.latency += time.Duration(op.LatencyMS) * time.Millisecond
 			}
 			p.usage.Input += op.Usage.Input

@@ -1,12 +1,10 @@
 package runner
 
 import (
-	"math"
 	"os"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
-	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // Progress is the run as it stands, for whoever shows it.
@@ -46,10 +44,8 @@ func (r *run) progress(now time.Time) Progress {
 	if span := now.Sub(c.FirstSent); !c.FirstSent.IsZero() && span >= time.Second {
 		pr.Rate = float64(c.Completed+c.Failed) / span.Minutes()
 	}
-	var st limit.State
 	for _, l := range s.limits {
-		st = l.State(now)
-		for _, u := range st.Uses {
+		for _, u := range l.State(now).Uses {
 			switch u.Name {
 			case "rpm":
 				pr.RequestsMinute, pr.RPM = pr.RequestsMinute+u.Used, pr.RPM+u.Limit
@@ -59,70 +55,12 @@ func (r *run) progress(now time.Time) Progress {
 		}
 	}
 	if s.stop == nil {
-		pr.Remaining = r.remaining(now, int64(pr.Total-pr.Done-p.held)-c.Held, st)
+		pr.Remaining = r.remaining(now, int64(pr.Total-pr.Done-p.held)-c.Held)
 	}
 	if r.priced() {
 		pr.Cost = s.money.spent.String()
 	}
 	return pr
-}
-
-// remaining reckons how long so many operations take. What limits the run
-// tells more than its average rate, which a wait of a minute falsifies; the
-// rate of the time with calls on the wire serves where calls are slow or
-// nothing is limited.
-func (r *run) remaining(now time.Time, left int64, st limit.State) time.Duration {
-	if left <= 0 {
-		return 0
-	}
-	s, bound := r.sched, time.Duration(0)
-	if len(s.limits) == 1 {
-		unsent := max(0, left-int64(s.wire+s.storing))
-		bound = underLimits(now, limit.Cost{Requests: unsent, Tokens: unsent * r.mean.Tokens, Output: unsent * r.mean.Output}, st, s.wait)
-	}
-	// Until a round of calls is answered, their number says nothing.
-	if done := s.count.Completed - s.count.CacheHits; done > 0 && done >= int64(s.wire) {
-		bound = max(bound, time.Duration(float64(r.worked)/float64(done)*float64(left)))
-	}
-	return bound
-}
-
-// underLimits is the time until the last of what is left may be sent. A limit
-// gives a whole window's worth at once or spread over the window, whatever came
-// before; the longer of the two is taken.
-func underLimits(now time.Time, left limit.Cost, st limit.State, wait limit.Wait) (longest time.Duration) {
-	for _, u := range st.Uses {
-		n, span := left.Requests, time.Minute
-		switch u.Name {
-		case "tpm":
-			n = left.Tokens + left.Output
-		case "itpm":
-			n = left.Tokens
-		case "otpm":
-			n = left.Output
-		case "rpd":
-			span = 24 * time.Hour
-		case "tpd":
-			n, span = left.Tokens+left.Output, 24*time.Hour
-		}
-		windows := func(n int64, each float64) time.Duration {
-			return time.Duration(min(float64(n)/each*float64(span), math.MaxInt64/2))
-		}
-		if u.Pace > 0 {
-			longest = max(longest, windows(n, u.Pace))
-			continue
-		}
-		over := n - max(0, u.Limit-u.Used)
-		if u.Limit == 0 || over <= 0 {
-			continue
-		}
-		first := span // until the next window's worth
-		if string(wait.Reason) == u.Name && wait.Until.After(now) {
-			first = wait.Until.Sub(now)
-		}
-		longest = max(longest, windows(over, float64(u.Limit)), first+windows((over-1)/u.Limit, 1))
-	}
-	return longest
 }
 
 // publish writes the snapshot that status and results read while the run

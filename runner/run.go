@@ -10,7 +10,6 @@ import (
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/cache"
 	"github.com/llmbatch/llmbatch/runner/input"
-	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 // run is one run's state. Its goroutines are the feeders, one for each
@@ -24,7 +23,7 @@ type run struct {
 	sched   *scheduler
 	cache   *cache.Store // nil = answers are not kept
 	started time.Time
-	mean    limit.Cost    // of an operation of the plan, by a sample
+	sampled []*job        // lines of the plan, evenly spread, without their bodies
 	ticked  time.Time     // when progress was last looked at
 	worked  time.Duration // how long there were calls on the wire
 	record  *recorder

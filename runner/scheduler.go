@@ -32,6 +32,7 @@ type scheduler struct {
 
 	served  []*job // to be served by an answer that is kept
 	wire    int    // granted, not yet answered
+	open    sums   // what those have taken from the limits
 	storing int    // answered or refused, not yet durable
 	// Rows of unknown outcome that are to be sent again.
 	unsettled int
@@ -73,6 +74,14 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 			}
 		}
 	}
+	for _, o := range p.outputs {
+		for _, t := range s.lanes {
+			if t.Provider == o.provider && (t.Model == o.model || t.Model == "") {
+				t.outputs.add(o.tokens)
+				break
+			}
+		}
+	}
 	s.money = purse{limit: c.MaxCost, spent: p.spent}
 	return s
 }
@@ -105,6 +114,10 @@ type counts struct {
 	Unknowns                              int64
 	FirstSent, LastSent, LastDone         time.Time
 	PeakRequests, PeakTokens              int64 // the most in any rolling minute, by the limiters
+
+	Answered         int64         // calls with a whole answer,
+	Latency          time.Duration // how long they took together,
+	Charged, Settled sums          // and what those that state their usage took, and turned out to take
 }
 
 // classCount is what a summary says of one class of dead letters.
@@ -291,6 +304,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	j.granted, j.onWire = now, true
 	s.wire++
 	l.wire++
+	s.open.add(j.cost)
 	s.size -= len(j.rec.Body)
 	s.money.reserve(l.Price, j)
 	s.count.Calls++
@@ -309,6 +323,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 func (s *scheduler) left(j *job) {
 	j.onWire = false
 	s.wire--
+	s.open.add(limit.Cost{Requests: -j.cost.Requests, Tokens: -j.cost.Tokens, Output: -j.cost.Output})
 	s.lane(j).wire--
 	s.storing++
 }

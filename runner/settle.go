@@ -20,6 +20,11 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 		l.breaker.Observe(now, j.granted, provider.KindNone)
 	}
 	used, known := l.usedBy(j, resp.Usage)
+	if s.count.Answered++; known {
+		s.count.Charged.add(j.cost)
+		s.count.Settled.add(used)
+	}
+	s.count.Latency += now.Sub(resp.SentAt)
 	l.limiter.Settle(now, j.ticket, limit.Answer{Used: used, Known: known, Report: report(resp.Rate), Call: l.seen(j, resp.Usage)})
 	s.follow(l)
 	spent := s.money.spent

@@ -65,6 +65,13 @@ func (d *Delayed[T]) Pop(now time.Time) (v T, ok bool) {
 	return heap.Pop(&d.h).(delayed[T]).v, true
 }
 
+// Each shows every value, in no order. It must not change the queue.
+func (d *Delayed[T]) Each(show func(T)) {
+	for i := range d.h {
+		show(d.h[i].v)
+	}
+}
+
 // Drain takes everything, in order of time.
 func (d *Delayed[T]) Drain() []T {
 	out := make([]T, 0, len(d.h))

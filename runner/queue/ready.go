@@ -129,6 +129,19 @@ func (r *Ready[T]) Spread() (low, high int64) {
 	return low, high
 }
 
+// Each shows every operation, in order. It must not change the queue.
+func (r *Ready[T]) Each(show func(T)) {
+	for _, p := range served {
+		l := &r.lines[p]
+		for i := l.head; i < len(l.view); i++ {
+			show(l.view[i].v)
+		}
+		for i := l.restHead; i < len(l.rest); i++ {
+			show(l.rest[i].v)
+		}
+	}
+}
+
 // Drain takes everything, in order.
 func (r *Ready[T]) Drain() []T {
 	out := make([]T, 0, r.n)
