@@ -138,9 +138,8 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 			d.asked[digest] = struct{}{}
 		}
 	}
-	none := func() ([]counted, error) { return nil, nil }
 	var j job
-	for c := range feed(ctx, &d.feeders, none, entries, d.length, func(i int) (counted, error) { return d.weigh(i, each != nil) }) {
+	for c := range feed(ctx, &d.feeders, nothing[counted], entries, d.length, func(i int) (counted, error) { return d.weigh(i, each != nil) }) {
 		if c.err != nil {
 			return c.err
 		}

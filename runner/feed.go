@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,12 +34,15 @@ type chunk[T any] struct {
 
 // feed loads what the plan still has to do, in the order of dispatch.
 func (r *run) feed(ctx context.Context) <-chan *chunk[*job] {
-	first := func() ([]*job, error) { return nil, nil }
+	first := nothing[*job]
 	if r.SkipInvalid && r.report.Invalid > 0 {
 		first = r.invalidJobs
 	}
 	return feed(ctx, &r.feeders, first, func(yield func(int) bool) { r.plan.entries(r.index, yield) }, r.length, r.load)
 }
+
+// nothing is a sequence without an item.
+func nothing[T any](func(T, error) bool) {}
 
 // length is how long an entry's line is, in bytes.
 func (r *run) length(i int) int { return int(r.index.Entry(i).Length) }
@@ -46,7 +50,7 @@ func (r *run) length(i int) int { return int(r.index.Entry(i).Length) }
 // feed loads entries on all cores, ahead of whoever takes them and in their
 // order, after what first makes. It ends, and closes the channel, when
 // everything is fed, on the first error, or with ctx; feeders waits for it.
-func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T, error), entries iter.Seq[int], size func(i int) int, load func(i int) (T, error)) <-chan *chunk[T] {
+func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first iter.Seq2[T, error], entries iter.Seq[int], size func(i int) int, load func(i int) (T, error)) <-chan *chunk[T] {
 	out := make(chan *chunk[T])
 	work := make(chan *chunk[T], 2*runtime.GOMAXPROCS(0))
 	order := make(chan *chunk[T], 2*runtime.GOMAXPROCS(0))
@@ -66,19 +70,24 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first func() ([]T
 			c = &chunk[T]{done: make(chan struct{})}
 			return true
 		}
-		c.items, c.err = first()
-		if len(c.items) > 0 || c.err != nil {
-			if !flush() {
+		for item, err := range first {
+			if c.err = err; err == nil {
+				c.items = append(c.items, item)
+			}
+			if (err != nil || len(c.items) == feedChunk) && !flush() || err != nil {
 				return
 			}
 		}
-		bytes := 0
+		if len(c.items) > 0 && !flush() {
+			return
+		}
+		taken := 0
 		for i := range entries {
 			c.entries = append(c.entries, i)
-			if bytes += size(i); len(c.entries) < feedChunk && bytes < feedBytes {
+			if taken += size(i); len(c.entries) < feedChunk && taken < feedBytes {
 				continue
 			}
-			if bytes = 0; !flush() {
+			if taken = 0; !flush() {
 				return
 			}
 		}
@@ -193,26 +202,26 @@ func (c *Config) tokens(rec *input.Record, f Factor) (estimate.Tokens, *deadLett
 
 // invalidJobs makes the dead letters of the lines that --skip-invalid leaves
 // out, as far as no earlier run has.
-func (r *run) invalidJobs() (jobs []*job, err error) {
+func (r *run) invalidJobs(yield func(*job, error) bool) {
 	for bad, err := range r.Input.Invalid(r.index, r.Settings) {
-		if err != nil {
-			return nil, err
+		var j *job
+		if err == nil && r.plan.stand[bad.Index] == standTodo {
+			j, err = r.invalidJob(&bad)
 		}
-		if r.plan.stand[bad.Index] != standTodo {
-			continue
+		if (j != nil || err != nil) && !yield(j, err) || err != nil {
+			return
 		}
-		msg := bad.Msg
-		if bad.Column > 0 {
-			msg = fmt.Sprintf("column %d: %s", bad.Column, msg)
-		}
-		j := &job{entry: bad.Index, refuse: &deadLetter{class: ClassInvalid, code: ClassInvalid, msg: msg}}
-		j.rec = input.Record{Line: bad.Line, Op: bad.Op, CustomID: bad.CustomID, Sum: r.index.Entry(bad.Index).Sum}
-		if err := r.row(j); err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, j)
 	}
-	return jobs, nil
+}
+
+func (r *run) invalidJob(bad *input.InvalidLine) (*job, error) {
+	msg := bad.Msg
+	if bad.Column > 0 {
+		msg = fmt.Sprintf("column %d: %s", bad.Column, msg)
+	}
+	j := &job{entry: bad.Index, refuse: &deadLetter{class: ClassInvalid, code: ClassInvalid, msg: msg}}
+	j.rec = input.Record{Line: bad.Line, Op: bad.Op, CustomID: bytes.Clone(bad.CustomID), Sum: r.index.Entry(bad.Index).Sum}
+	return j, r.row(j)
 }
 
 // row gives the job its row: the one it has, or a new one.

@@ -49,6 +49,7 @@ var groups = []group{
 	{"stops", "point 7: key, quota, model, server, disk", false, false, stops},
 	{"million", "point 8: 1,000,000 lines: first call and memory", false, false, million},
 	{"routes", "fallbacks between providers: spill, failover, outage, spent and daily limits, split budgets", true, false, routes},
+	{"hostile", "answers and inputs that mean harm: what they cost in memory and lines", false, false, hostile},
 	{"count", "speed of the dry run: tokens against tiktoken-go, a gigabyte", false, true, counting},
 	{"crash", "kill at every sync, write and rename in turn (strace)", false, true, crash},
 	{"soak", "faults and random kills for as long as -soak says", false, true, soak},
