@@ -42,6 +42,7 @@ var groups = []group{
 	{"openrouter", "point 2: a free tier of 20 a minute whose bucket holds 30", true, false, openRouter},
 	{"backlog", "point 3: 38,000 tickets at 6,000 a minute", true, false, backlog},
 	{"forecast", "ten batches: what estimate says against what run takes", true, false, forecast},
+	{"eta", "what run says of its own end while it goes on, and after a kill with nine tenths done", true, false, eta},
 	{"restart", "point 4: killed after 10 s and started again at once", true, false, restart},
 	{"kills", "point 4: 50 rounds of kill -9 and of Ctrl-C", false, false, kills},
 	{"finished", "point 5: run again, edited, other model, limited, damaged", false, false, finished},
