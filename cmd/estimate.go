@@ -36,6 +36,23 @@ func (o *dryOptions) flags(fl *pflag.FlagSet) {
 // dryOnly are the flags that mean nothing in a real run.
 var dryOnly = []string{"assume-latency", "assume-output-tokens", "per-line"}
 
+// runOnly are the flags that mean nothing in a dry run. They are no error there,
+// so that --dry-run may be put behind any command line.
+var runOnly = []string{"metrics-addr", "metrics-linger", "metrics-file", "log-file", "log-format", "log-level", "progress", "no-progress", "grace", "keep-native"}
+
+// tellIdle names those of them that were given.
+func tellIdle(env Env, c *cobra.Command) {
+	var idle []string
+	for _, name := range runOnly {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed {
+			idle = append(idle, "--"+name)
+		}
+	}
+	if idle != nil {
+		env.say("a dry run has no use for %s", strings.Join(idle, ", "))
+	}
+}
+
 func newEstimate(env Env) *cobra.Command {
 	o := &runOptions{}
 	o.dry.on = true
@@ -87,6 +104,7 @@ func dryRun(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		return err
 	}
 	cfg.Notice = newProgress(env, progressPlain).notice
+	tellIdle(env, c)
 	if env.Getenv("GOGC") == "" {
 		// Nearly all of the memory is an index without pointers: collecting often costs little.
 		defer debug.SetGCPercent(debug.SetGCPercent(10))

@@ -3,10 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -20,11 +16,13 @@ import (
 // observeOptions are the flags for what watches a run without a terminal.
 type observeOptions struct {
 	metricsAddr, metricsFile     string
+	linger                       time.Duration
 	logFile, logFormat, logLevel string
 }
 
 func (o *observeOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.metricsAddr, "metrics-addr", "", "serve Prometheus metrics at /metrics of this `address` while the run lasts; without a host, on the loopback")
+	fl.DurationVar(&o.linger, "metrics-linger", 0, "after the end go on serving --metrics-addr until a last scrape, at most this `time`")
 	fl.StringVar(&o.metricsFile, "metrics-file", "", "`file` that gets the metrics every few seconds and at the end, for a textfile collector")
 	fl.StringVar(&o.logFile, "log-file", "", "append what happens to each operation to this `file`: IDs and figures, no prompts")
 	fl.StringVar(&o.logFormat, "log-format", "text", "of --log-file: `text|json`")
@@ -39,7 +37,7 @@ type observers struct {
 	notice  func(string)
 	metrics *metrics.Metrics // nil = not asked for
 	file    string           // of metrics; "" = none
-	server  *http.Server     // nil = none
+	scrapes *scrapes         // nil = none
 	log     *eventLog        // nil = none
 	stop    chan struct{}
 	running sync.WaitGroup
@@ -52,17 +50,18 @@ func (o *observeOptions) open(cfg *runner.Config, stop func(error)) (w *observer
 	w = &observers{notice: cfg.Notice, stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
+			w.scrapes.leave(context.Background(), 0)
 			err = errors.Join(err, w.end())
 		}
 	}()
-	if err = o.checkFiles(cfg.Paths); err != nil {
+	if err = o.check(cfg.Paths); err != nil {
 		return w, err
 	}
 	if o.metricsAddr != "" || o.metricsFile != "" {
 		w.metrics = metrics.New(cfg)
 	}
 	if o.metricsAddr != "" {
-		err = w.serve(o.metricsAddr)
+		w.scrapes, err = serve(o.metricsAddr, w.metrics, w.notice)
 	}
 	if err == nil && o.metricsFile != "" {
 		err = w.keepFile(o.metricsFile)
@@ -80,8 +79,14 @@ func (o *observeOptions) open(cfg *runner.Config, stop func(error)) (w *observer
 	return w, err
 }
 
-// checkFiles refuses files that something else is in.
-func (o *observeOptions) checkFiles(paths runner.Paths) error {
+// check refuses flags that do nothing, and files that something else is in.
+func (o *observeOptions) check(paths runner.Paths) error {
+	switch {
+	case o.linger < 0:
+		return usagef("", "--metrics-linger %s: want 0 or more", o.linger)
+	case o.linger > 0 && o.metricsAddr == "":
+		return usagef("", "--metrics-linger needs --metrics-addr")
+	}
 	files := []runner.FileOf{{What: "--metrics-file", Path: o.metricsFile}, {What: "--log-file", Path: o.logFile}}
 	for _, f := range files {
 		if fi, err := os.Stat(f.Path); err == nil && !fi.Mode().IsRegular() {
@@ -136,48 +141,16 @@ func (w *observers) keepFile(path string) error {
 	return nil
 }
 
-// serve answers scrapes until the end.
-func (w *observers) serve(addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return usagef("for example --metrics-addr :9090, which is 127.0.0.1:9090", "--metrics-addr: %s", err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return usagef("name another port; port 0 takes a free one", "--metrics-addr: %s", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", w.metrics.Handler())
-	w.server = &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	w.notice("metrics at http://" + ln.Addr().String() + "/metrics")
-	w.running.Go(func() {
-		if err := w.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			w.notice("metrics are no longer served: " + err.Error())
-		}
-	})
-	return nil
-}
-
 // close tells how the run ended and ends the observers.
 func (w *observers) close(sum *runner.Summary, err error) error {
 	w.log.ended(sum, err)
+	w.scrapes.finish()
 	return w.end()
 }
 
-// end leaves the run's last figures in the file. A scrape that is under way
-// gets a second.
+// end leaves the run's last figures in the file.
 func (w *observers) end() error {
 	close(w.stop)
-	if w.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if w.server.Shutdown(ctx) != nil {
-			_ = w.server.Close()
-		}
-	}
 	w.running.Wait()
 	if w.file != "" {
 		if err := w.metrics.WriteFile(w.file); err != nil {

@@ -153,6 +153,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if err != nil {
 		return err
 	}
+	defer func() { watch.scrapes.leave(c.Context(), o.watch.linger) }()
 	sum, err := runner.Run(ctx, cfg)
 	show.close()
 	err = errors.Join(err, watch.close(sum, err))

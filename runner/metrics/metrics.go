@@ -65,6 +65,9 @@ func New(c *runner.Config) *Metrics {
 	m.cost = counter("llm_cost_total", "Cost of calls, in the unit of the prices; calls that may have been billed count in full.", "provider", "model")
 	m.unknown = counter("llm_unknown_outcomes_total", "Calls without a whole answer that may have been billed.", "provider", "model")
 	m.operations = counter("llm_operations_total", "Operations that need nothing more: completed, dead_letter, held.", "status")
+	for _, end := range []runner.Transition{runner.Completed, runner.DeadLettered, runner.Held} {
+		m.operations.WithLabelValues(end.String()) // from 0 on, as begin has it
+	}
 	m.dead = counter("llm_dead_letters_total", "Operations that ended without an answer, by class.", "provider", "model", "error_type")
 	m.depth = gauge("llm_queue_depth", "Operations in the queue, delayed ones included; the input is read ahead of it by a few thousand.", "priority", "task_type")
 	m.inFlight = gauge("llm_in_flight", "Calls granted and not yet answered.", "provider", "model")
@@ -90,6 +93,7 @@ func (m *Metrics) Observe(e runner.Event) {
 		m.wait.WithLabelValues(priority, task).Observe(e.Wait.Seconds())
 		m.inFlight.WithLabelValues(provider, model).Inc()
 		m.reserved.WithLabelValues(provider, model).Add(float64(e.Reserved))
+		m.begin(provider, model)
 	case runner.Retried:
 		m.retries.WithLabelValues(provider, model, class(e.Class)).Inc()
 	case runner.Answered, runner.Failed:
@@ -112,6 +116,14 @@ func (m *Metrics) Observe(e runner.Event) {
 		m.limitUsed.WithLabelValues(provider, model, e.Limit).Set(float64(e.Used))
 	default: // Sent: its end tells more
 	}
+}
+
+// begin makes counters start at 0: who scrapes them would miss the first step of
+// one that appears with it.
+func (m *Metrics) begin(provider, model string) {
+	m.requests.WithLabelValues(provider, model, "ok")
+	m.used.WithLabelValues(provider, model)
+	m.unknown.WithLabelValues(provider, model)
 }
 
 // ended counts a call that is over.
