@@ -17,13 +17,17 @@ type recorder struct {
 	kept   time.Time // when the store last got what was new
 }
 
+// ofGroup joins what held calls back with the limit group that it was, where there
+// are several.
+const ofGroup = " of "
+
 // livePoints is how many points a snapshot has: enough for a screen, and few
 // enough to be written each second.
 const livePoints = 150
 
 // newRecorder goes on with what earlier runs have kept.
 func newRecorder(r *run) (*recorder, error) {
-	rec := &recorder{groups: map[*limit.Limiter]string{}, kept: r.started}
+	rec := &recorder{groups: map[*limit.Limiter]string{}}
 	err := r.book.store.Samples(func(key uint64, value []byte) error {
 		rec.Load(key, value)
 		return nil
@@ -51,51 +55,51 @@ func (r *run) observe(e Event) {
 }
 
 func (rec *recorder) observe(s *scheduler, e *Event) {
-	p, run := &rec.Now, rec.Last()
+	p, sum := &rec.Now, rec.Last()
 	switch e.What {
 	case Granted:
 		rec.wire++
 		t := rec.target(s, e)
 		t.Calls++
 		t.Reserved, t.ReservedOutput = t.Reserved+e.Reserved, t.ReservedOutput+e.Output
-		p.Calls, p.Reserved, run.Reserved = p.Calls+1, p.Reserved+e.Reserved, run.Reserved+e.Reserved
-		p.InFlight, run.InFlight = max(p.InFlight, rec.wire), max(run.InFlight, rec.wire)
+		p.Calls, p.Reserved, sum.Reserved = p.Calls+1, p.Reserved+e.Reserved, sum.Reserved+e.Reserved
+		p.InFlight, sum.InFlight = max(p.InFlight, rec.wire), max(sum.InFlight, rec.wire)
 		p.Wait.Add(e.Wait.Milliseconds())
-		run.Wait.Add(e.Wait.Milliseconds())
-		run.Caps.Add(e.Output)
+		sum.Wait.Add(e.Wait.Milliseconds())
+		sum.Caps.Add(e.Output)
 	case Retried:
 		p.Retried.Add(e.Class, 1)
-		run.Retried.Add(e.Class, 1)
+		sum.Retried.Add(e.Class, 1)
 	case Answered:
 		rec.wire--
 		t := rec.target(s, e)
 		t.Answered++
 		t.Used, t.Output, t.Cost = t.Used+e.Used, t.Output+e.Output, t.Cost+int64(e.Cost)
 		t.Latency += e.Latency.Milliseconds()
-		p.Answered, p.Used, run.Used = p.Answered+1, p.Used+e.Used, run.Used+e.Used
-		run.Latency.Add(e.Latency.Milliseconds())
-		run.Output.Add(e.Output)
+		p.Answered, p.Used, sum.Used = p.Answered+1, p.Used+e.Used, sum.Used+e.Used
+		sum.Latency.Add(e.Latency.Milliseconds())
+		sum.Output.Add(e.Output)
 	case Failed:
 		rec.wire--
 		t := rec.target(s, e)
 		t.Failed++
 		t.Cost += int64(e.Cost)
 		p.Failed++
-		run.Failed.Add(e.Class, 1)
+		sum.Failed.Add(e.Class, 1)
 		if e.Unknown {
-			run.Doubtful++
+			sum.Doubtful++
 		}
 	case Refused:
 		p.Refused.Add(e.Limit, 1)
-		run.Refused.Add(e.Limit, 1)
+		sum.Refused.Add(e.Limit, 1)
 	case FellBack:
-		run.Fallbacks.Add(e.FromProvider+"/"+e.FromModel+" to "+e.Provider+"/"+e.Model+" ("+e.Reason+")", 1)
+		sum.Fallbacks.Add(e.FromProvider+"/"+e.FromModel+" to "+e.Provider+"/"+e.Model+" ("+e.Reason+")", 1)
 	case Completed:
-		run.Completed++
+		sum.Completed++
 	case DeadLettered:
-		run.Dead.Add(e.Class, 1)
+		sum.Dead.Add(e.Class, 1)
 	case Suppressed, CacheHit:
-		run.Spared++
+		sum.Spared++
 	default: // in no figure of the report
 	}
 }
@@ -120,16 +124,21 @@ func (rec *recorder) target(s *scheduler, e *Event) *series.Target {
 func (rec *recorder) tick(r *run, now time.Time) {
 	if took := now.Sub(r.ticked).Milliseconds(); took > 0 {
 		why := string(r.sched.wait.Reason)
+		if r.sched.waits != nil && len(r.sched.limits) > 1 {
+			why += ofGroup + rec.groups[r.sched.waits.limiter]
+		}
 		rec.Now.Bound.Add(why, took)
 		rec.Last().Bound.Add(why, took)
 	}
-	if now.Sub(rec.kept) >= time.Second {
+	if !rec.Last().Empty() && now.Sub(rec.kept) >= time.Second {
 		rec.keep(r, now)
 	}
 }
 
 func (rec *recorder) keep(r *run, now time.Time) {
 	rec.kept = now
+	sum := rec.Last()
+	sum.Uncapped, sum.CutOff = r.sched.count.Uncapped, r.sched.count.Truncated
 	for _, l := range r.sched.limits {
 		for _, u := range l.State(now).Uses {
 			rec.load(r, l, u)
@@ -140,25 +149,25 @@ func (rec *recorder) keep(r *run, now time.Time) {
 
 // load notes how one limit stands.
 func (rec *recorder) load(r *run, l *limit.Limiter, u limit.Use) {
-	run, group := rec.Last(), rec.groups[l]
+	sum, group := rec.Last(), rec.groups[l]
 	most := u.Limit
 	if most == 0 {
 		most = int64(u.Pace)
 	}
 	at := 0
-	for at < len(run.Limits) && (run.Limits[at].Group != group || run.Limits[at].Name != u.Name) {
+	for at < len(sum.Limits) && (sum.Limits[at].Group != group || sum.Limits[at].Name != u.Name) {
 		at++
 	}
-	if at == len(run.Limits) {
-		run.Limits = append(run.Limits, series.Limit{Group: group, Name: u.Name})
+	if at == len(sum.Limits) {
+		sum.Limits = append(sum.Limits, series.Limit{Group: group, Name: u.Name})
 		for _, lane := range r.sched.lanes {
 			if lane.limiter == l {
-				run.Limits[at].Accounting = lane.Accounting.String()
+				sum.Limits[at].Accounting = lane.Accounting.String()
 				break
 			}
 		}
 	}
-	run.Limits[at].N, run.Limits[at].Learned = most, u.Learned
+	sum.Limits[at].N, sum.Limits[at].Learned = most, u.Learned
 	p := &rec.Now
 	for len(p.Uses) <= at {
 		p.Uses = append(p.Uses, series.Load{})
@@ -178,20 +187,22 @@ const (
 
 // end notes how the run ended. The store takes it along with its last writes.
 func (rec *recorder) end(r *run, now time.Time, err error) {
-	run := rec.Last()
-	run.End = EndDone
+	sum := rec.Last()
+	sum.End = EndDone
 	stop := r.sched.stop
 	if stop == nil {
 		stop = r.sched.stays
 	}
 	if stop != nil {
-		run.End = [...]string{StopProvider: EndProvider, StopBound: EndBound, StopInterrupted: EndInterrupted, StopFatal: EndFatal}[stop.Kind]
-		run.Reason = stop.Reason
+		sum.End = [...]string{StopProvider: EndProvider, StopBound: EndBound, StopInterrupted: EndInterrupted, StopFatal: EndFatal}[stop.Kind]
+		sum.Reason = stop.Reason
 	}
 	if err != nil {
-		run.End, run.Reason = EndFatal, err.Error()
+		sum.End, sum.Reason = EndFatal, err.Error()
 	}
-	rec.keep(r, now)
+	if sum.End != EndDone || !sum.Empty() { // else there was nothing to do
+		rec.keep(r, now)
+	}
 }
 
 // few is the series for the snapshot.

@@ -39,6 +39,7 @@ type scheduler struct {
 	stays     *Stop // why some are left pending, since nothing takes them in this run
 	size      int   // bytes of the bodies that wait
 	wait      limit.Wait
+	waits     *lane // whose wait that is; nil = nobody's
 	stop      *Stop
 	count     counts
 }
@@ -196,7 +197,7 @@ const maxReadyBytes = 64 << 20
 // next grants the job that goes now, or nil and the moment to ask again; a
 // zero moment means that an event has to come first. Lanes are asked in turn.
 func (s *scheduler) next(now time.Time) (*job, time.Time) {
-	s.wait = limit.Wait{}
+	s.wait, s.waits = limit.Wait{}, nil
 	if s.stop != nil {
 		return nil, time.Time{}
 	}
@@ -254,7 +255,7 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 		wait.Until = time.Time{}
 	}
 	if wait.Reason != limit.Granted && (s.wait.Reason == limit.Granted || earliest(s.wait.Until, wait.Until) == wait.Until) {
-		s.wait = wait
+		s.wait, s.waits = wait, l
 	}
 	if s.tooFar(now, l, wait) {
 		return nil, now

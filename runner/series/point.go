@@ -3,7 +3,7 @@ package series
 // Point is what happened in a stretch of time. Times are milliseconds, From of
 // the Unix epoch. Points without a gap between them add up.
 type Point struct {
-	Run  int   `json:"-"` // which run it is of; its key in the store says so
+	Run  int   `json:"run,omitempty"` // of Series.Runs; in the store its key says so
 	From int64 `json:"t"`
 	Span int64 `json:"d"`
 
@@ -24,8 +24,8 @@ type Point struct {
 // Load is how one limit stood: the most that counted against it, and what it was
 // at last; 0 = not known.
 type Load struct {
-	Used int64 `json:"u"`
-	Max  int64 `json:"m"`
+	Used int64 `json:"used"`
+	Max  int64 `json:"max"`
 }
 
 // Tally counts by name. It keeps to maxNames names; what comes after goes by

@@ -22,6 +22,8 @@ type Run struct {
 	Latency   Histogram `json:"latency_ms,omitzero"`         // of answered calls
 	Output    Histogram `json:"output_tokens,omitzero"`      // of answered calls
 	Caps      Histogram `json:"reserved_output,omitzero"`    // of each call
+	Uncapped  int64     `json:"uncapped_calls,omitempty"`    // calls that no cap was given for
+	CutOff    int64     `json:"answers_cut_off,omitempty"`   // answers that ended at the cap
 	Failed    Tally     `json:"failed,omitempty"`            // calls by class
 	Dead      Tally     `json:"dead_letters,omitempty"`      // operations by class
 	Refused   Tally     `json:"refused,omitempty"`           // by limit
@@ -65,6 +67,9 @@ type Target struct {
 // maxTargets bounds the targets of a run: lines may name any model.
 const maxTargets = 24
 
+// Empty says that nothing was sent and nothing ended.
+func (r *Run) Empty() bool { return len(r.Targets) == 0 && len(r.Dead) == 0 && r.Completed == 0 }
+
 // Target finds what went to a model, or begins to count it. Beyond maxTargets, models
 // share one entry by the name Other.
 func (r *Run) Target(provider, model string) *Target {
@@ -98,6 +103,7 @@ func (r *Run) fold(o *Run) {
 		}
 	}
 	r.Reserved, r.Used = r.Reserved+o.Reserved, r.Used+o.Used
+	r.Uncapped, r.CutOff = r.Uncapped+o.Uncapped, r.CutOff+o.CutOff
 	r.Completed, r.Spared, r.Doubtful = r.Completed+o.Completed, r.Spared+o.Spared, r.Doubtful+o.Doubtful
 	for _, h := range []struct{ to, from *Histogram }{{&r.Latency, &o.Latency}, {&r.Output, &o.Output}, {&r.Caps, &o.Caps}, {&r.Wait, &o.Wait}} {
 		h.to.Merge(*h.from)
@@ -110,13 +116,17 @@ func (r *Run) fold(o *Run) {
 	r.InFlight = max(r.InFlight, o.InFlight)
 }
 
-// Sum is all runs' figures as one; limits and end are the last run's.
+// Sum is all runs' figures as one; the end is the last run's, and limits are those of
+// the last run that met any.
 func (s *Series) Sum() Run {
 	var sum Run
 	for i := len(s.Runs) - 1; i >= 0; i-- {
 		r := &s.Runs[i]
 		if i == len(s.Runs)-1 {
-			sum = Run{From: r.From, To: r.To, End: r.End, Reason: r.Reason, Limits: r.Limits, Learned: r.Learned, Concur: r.Concur, Folded: -1}
+			sum = Run{From: r.From, To: r.To, End: r.End, Reason: r.Reason, Learned: r.Learned, Concur: r.Concur, Folded: -1}
+		}
+		if sum.Limits == nil {
+			sum.Limits = r.Limits
 		}
 		sum.fold(r)
 	}

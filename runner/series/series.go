@@ -19,6 +19,12 @@ type Series struct {
 	Points []Point `json:"points"`
 }
 
+// Whole says that each point is of one of the runs, as it may not be in what others
+// have written.
+func (s *Series) Whole() bool {
+	return !slices.ContainsFunc(s.Points, func(p Point) bool { return p.Run < 0 || p.Run >= len(s.Runs) })
+}
+
 // Recorder keeps the series of a run that goes on. Begin comes first. One
 // goroutine owns it.
 type Recorder struct {
