@@ -23,13 +23,16 @@ var layers = map[string][]string{
 	".": {"cmd"},
 	"cmd": {
 		"checkpoint", "estimate", "runner", "runner/input", "runner/limit", "runner/metrics",
-		"runner/money", "runner/provider", "runner/provider/fake", "runner/result", "runner/route",
+		"runner/money", "runner/provider", "runner/provider/fake", "runner/report", "runner/result", "runner/route",
 	},
 	"runner": {
 		"checkpoint", "estimate", "runner/cache", "runner/input", "runner/limit", "runner/money", "runner/provider", "runner/provider/anthropic",
 		"runner/provider/gemini", "runner/provider/openai", "runner/queue", "runner/result", "runner/retry", "runner/route", "runner/series",
 	},
-	"runner/metrics":               {"runner", "runner/provider"},
+	"runner/metrics": {"runner", "runner/provider"},
+	"runner/report": {
+		"checkpoint", "runner", "runner/limit", "runner/money", "runner/provider", "runner/result", "runner/retry", "runner/series",
+	},
 	"runner/route":                 {"runner/limit", "runner/money", "runner/provider", "runner/retry"},
 	"runner/retry":                 {"runner/provider"},
 	"runner/provider/anthropic":    {"runner/provider", "runner/provider/chat", "runner/provider/wire"},
@@ -62,6 +65,7 @@ var owners = map[string]string{
 	"github.com/spf13/cobra":               "cmd",
 	"github.com/schollz/progressbar/v3":    "cmd",
 	"go.yaml.in/yaml/v3":                   "runner/route",
+	"github.com/go-analyze/charts":         "runner/report",
 	"github.com/prometheus/client_golang":  "runner/metrics",
 }
 

@@ -87,7 +87,7 @@ command goes on where it was.`,
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(newRun(env), newEstimate(env), newStatus(env), newResults(env), newConfig(env), newMock(env), newVersion(env))
+	root.AddCommand(newRun(env), newEstimate(env), newStatus(env), newResults(env), newReport(env), newConfig(env), newMock(env), newVersion(env))
 	completeChoices(root)
 	return root
 }

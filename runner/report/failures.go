@@ -1,0 +1,101 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/provider"
+	"github.com/llmbatch/llmbatch/runner/result"
+	"github.com/llmbatch/llmbatch/runner/retry"
+)
+
+// Bounds of what a page takes from servers and inputs.
+const (
+	maxExample = 400 // characters of a message
+	maxName    = 120 // characters of an ID or a name
+	maxClasses = 40
+)
+
+// failures are those of an errors file, by class.
+type failures map[string]*Failure
+
+func (f failures) add(l *result.Line) {
+	class := clean(l.LLM.Class, maxName)
+	if class == "" {
+		class = clean(l.Error.Code, maxName)
+	}
+	have := f[class]
+	if have == nil {
+		if len(f) >= maxClasses {
+			class = "other"
+		}
+		if have = f[class]; have == nil {
+			have = &Failure{Class: class, Advice: advice(class)}
+			f[class] = have
+		}
+	}
+	have.Count++
+	if have.Line > 0 && have.Line <= l.LLM.Line {
+		return
+	}
+	have.Line, have.ID, have.Example = l.LLM.Line, clean(l.LLM.Op, maxName), clean(l.Error.Message, maxExample)
+	have.Target, have.Status = "", 0
+	if l.LLM.Provider != "" {
+		have.Target = clean(l.LLM.Provider+"/"+l.LLM.Model, maxName)
+	}
+	if l.Response != nil {
+		have.Status = l.Response.StatusCode
+	}
+}
+
+func (f failures) sorted() []Failure {
+	all := []Failure{}
+	for _, v := range slices.SortedFunc(maps.Values(f), func(a, b *Failure) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Class, b.Class))
+	}) {
+		all = append(all, *v)
+	}
+	return all
+}
+
+// advice is what to do about a class of failures.
+func advice(class string) string {
+	if kind, ok := provider.ParseKind(class); ok {
+		return retry.Advice(kind)
+	}
+	switch {
+	case class == runner.ClassInvalid:
+		return "mend the line in the input, then run again"
+	case strings.HasPrefix(class, "request_exceeds_"):
+		return "lower max_tokens, split the prompt, or raise the limit"
+	default:
+		return "read the message, then run again with --retry-failed"
+	}
+}
+
+// clean makes text of others harmless and short: control and direction-changing
+// characters are written as escapes, and what is too long is cut.
+func clean(s string, most int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if n++; n > most {
+			b.WriteRune('…')
+			break
+		}
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(' ')
+		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x061c || r >= 0x200b && r <= 0x200f ||
+			r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069 || r == 0xfeff || r == 0xfffd || r >= 0xe0000 && r <= 0xe007f:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
