@@ -132,7 +132,11 @@ func boundBy(all []runner.Bound) string {
 	var parts []string
 	for _, b := range all[:min(shown, len(all))] {
 		if b.Share >= share {
-			parts = append(parts, fmt.Sprintf("%s (%.0f%% of the time)", boundName(b.By), 100*b.Share))
+			name := boundName(b.By)
+			if b.Target != "" {
+				name = b.Target + ": " + name
+			}
+			parts = append(parts, fmt.Sprintf("%s (%.0f%% of the time)", name, 100*b.Share))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -254,7 +254,8 @@ func TestCheckpointWithoutSamples(t *testing.T) {
 	}
 	if err := store.PutAll([]*checkpoint.Operation{
 		{ID: "a", Status: checkpoint.Completed, LatencyMS: 800, Usage: checkpoint.Usage{Input: 10, Output: 40, Known: true}},
-		{ID: "b", Status: checkpoint.DeadLetter, Class: "content_policy"}, {ID: "c", Status: checkpoint.InFlight},
+		{ID: "b", Status: checkpoint.DeadLetter, Class: "content_policy"},
+		{ID: "c", Status: checkpoint.InFlight},
 	}, nil); err != nil {
 		t.Fatal(err)
 	}

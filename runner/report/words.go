@@ -49,6 +49,8 @@ func (d *Data) words(what string) string {
 	case "round trip":
 		return "the spread of calls over one round trip"
 	case "rate limited":
+		return "the pause after a refusal"
+	case "provider's hint":
 		return "the pause that the provider asked for when it refused"
 	case "first call after a pause":
 		return "the single call that goes first after a pause"
