@@ -81,6 +81,7 @@ type configured struct {
 	dry    bool
 
 	targets []runner.Target
+	from    []route.Target // what those were made of
 	lanes   map[route.Ref]int
 	reasons map[int]error // why a target cannot be used
 }
@@ -109,11 +110,9 @@ func (f *configured) apply(cfg *runner.Config) error {
 		}
 		mine := &runner.Route{Route: r}
 		for i := range r.Targets {
-			n, err := f.add(&r.Targets[i])
-			if err != nil {
-				return err
-			}
+			n := f.add(&r.Targets[i])
 			mine.Lanes = append(mine.Lanes, n)
+			mine.Clients = append(mine.Clients, f.hurried(n, &r.Targets[i]))
 		}
 		routes[name] = mine
 		if _, same := f.file.Tasks[route.DefaultTask]; same && name == "" && f.flags.Provider+f.flags.Model == "" {
@@ -121,7 +120,7 @@ func (f *configured) apply(cfg *runner.Config) error {
 		}
 		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
 	}
-	cfg.Targets = f.targets
+	cfg.Targets, cfg.ForModel = f.targets, f.forModel
 	cfg.Routes = &runner.Routes{Tasks: names[1:], Text: text.String(), Resolve: func(task string) (*runner.Route, error) {
 		r := routes[task]
 		if r == nil {
@@ -158,16 +157,13 @@ func (f *configured) usable(r *runner.Route) error {
 }
 
 // add makes a target, once.
-func (f *configured) add(t *route.Target) (int, error) {
+func (f *configured) add(t *route.Target) int {
 	if n, ok := f.lanes[t.Ref]; ok {
-		return n, nil
+		return n
 	}
 	n := len(f.targets)
 	f.lanes[t.Ref] = n
-	out := runner.Target{
-		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
-		Factor: runner.Factor(t.Factor),
-	}
+	out := targetOf(t)
 	p, base, err := f.place(t)
 	if err == nil {
 		out.BaseURL = base.String()
@@ -178,10 +174,48 @@ func (f *configured) add(t *route.Target) (int, error) {
 		}
 		if err != nil {
 			f.reasons[n], out.Fault = err, err
+		} else if t.Kind != mockName {
+			f.env.say("calls for %s go to %s", t, base.Host)
 		}
 	}
-	f.targets = append(f.targets, out)
-	return n, nil
+	f.targets, f.from = append(f.targets, out), append(f.from, *t)
+	return n
+}
+
+func targetOf(t *route.Target) runner.Target {
+	return runner.Target{
+		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
+		Factor: runner.Factor(t.Factor),
+	}
+}
+
+// hurried is the client of a task with other timeouts than the task has that a
+// target was made for; nil where the target's own will do.
+func (f *configured) hurried(n int, t *route.Target) provider.Client {
+	if f.targets[n].Client == nil || t.Timeouts == f.from[n].Timeouts {
+		return nil
+	}
+	p, base, err := f.place(t)
+	if err != nil {
+		return nil
+	}
+	client, err := f.client(t, p, base)
+	if err != nil {
+		return nil // it was made before, so it can be
+	}
+	return client
+}
+
+// forModel is the target of a model that lines keep, with what the file says of
+// that model.
+func (f *configured) forModel(n int, model string) runner.Target {
+	t := f.file.WithModel(f.from[n], model, f.flags)
+	out, base := targetOf(&t), f.targets[n]
+	out.Client, out.BaseURL, out.Fault = base.Client, base.BaseURL, base.Fault
+	if c := f.hurried(n, &t); c != nil {
+		out.Client = c
+	}
+	return out
 }
 
 // place is where a target's calls go and what is known of the provider there.
@@ -244,9 +278,6 @@ func (f *configured) client(t *route.Target, p provider.Profile, base *url.URL) 
 	})
 	if err != nil {
 		return nil, usagef("", "provider %s: %s", t.Provider, err)
-	}
-	if t.Kind != mockName {
-		f.env.say("calls for %s go to %s", t, base.Host)
 	}
 	return client, nil
 }

@@ -32,7 +32,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}
-	resp, err := do(ctx, target.Client, provider.Request{
+	resp, err := do(ctx, r.client(j), provider.Request{
 		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 	})

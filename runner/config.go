@@ -21,9 +21,12 @@ type Config struct {
 	// goes to the first target.
 	Targets []Target
 	Routes  *Routes
-	Learned bool // reserve what outputs turn out to take, also under a cap
-	Counter *estimate.Counter
-	Stream  bool // stream each call inside and store the whole answer
+	// ForModel gives the target of one model at a target that leaves lines their
+	// own; nil = it differs in nothing.
+	ForModel func(target int, model string) Target
+	Learned  bool // reserve what outputs turn out to take, also under a cap
+	Counter  *estimate.Counter
+	Stream   bool // stream each call inside and store the whole answer
 
 	// What failures lead to.
 	Policy retry.Policy
@@ -49,6 +52,10 @@ type Config struct {
 	// must not block; nil = nobody looks.
 	Observe func(Event)
 	Tee     io.Writer // gets each result line after its sync; nil = nobody
+
+	given int               // of Targets; the others are of models that lines keep
+	kept  map[keptModel]int // where those are
+	whole bool              // those are all models of the input
 }
 
 // OnChanged says what happens to finished operations when a setting that

@@ -124,7 +124,7 @@ func demand(lim *limit.Limits, sum limit.Cost, latency time.Duration) (all []Sha
 // shared says that operations may go to another target than the first of
 // their route.
 func (v *variant) shared() bool {
-	return v.elsewhere < 0 && slices.ContainsFunc(v.routes, func(r *Route) bool { return len(r.Lanes) > 1 })
+	return v.elsewhere < 0 && slices.ContainsFunc(v.ways, func(w lightWay) bool { return w.route != nil && len(w.route.Lanes) > 1 })
 }
 
 // sustained is how long the batch takes at the steady rate of what binds, in

@@ -24,7 +24,7 @@ type dryRun struct {
 	bad    int64 // operations that cannot be counted
 	capped bool  // some operation has an output cap
 	f      Forecast
-	routes []*Route // that operations take
+	ways   []lightWay // that operations take
 
 	asked map[[32]byte]struct{} // digests of the requests met so far, with --dedupe
 }
@@ -35,7 +35,15 @@ type light struct {
 	output        int32 // the cap given, in tokens; 0 = none
 	priority      input.Priority
 	noOutput      bool
-	route         uint16 // in dryRun.routes, from 1; 0 = none
+	way           uint16 // in dryRun.ways, from 1; 0 = to the first target
+}
+
+// lightWay is where operations go first: on a route, or to the target of the
+// model that they keep.
+type lightWay struct {
+	route *Route
+	model string // that they keep
+	lane  int
 }
 
 // past plans what is still to do, as a run does, and learns how long the calls
@@ -159,8 +167,8 @@ func (d *dryRun) count(ctx context.Context, each func(PerLine) error) error {
 type counted struct {
 	rec    input.Record // with --dedupe or --cache, else without bodies
 	tokens estimate.Tokens
-	kept   bool   // an answer that is kept serves it
-	route  *Route // nil = the only target
+	kept   bool // an answer that is kept serves it
+	way    lightWay
 	refuse *deadLetter
 }
 
@@ -173,14 +181,19 @@ func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 	}()
 	var bad error // a route that no configuration gives
 	look := func(rec *input.Record) {
-		target := &d.Targets[0]
+		c.way = lightWay{}
 		if d.Routes != nil {
-			if c.route, bad = d.Routes.Resolve(rec.Task); bad != nil {
+			if c.way.route, bad = d.Routes.Resolve(rec.Task); bad != nil {
 				return
 			}
-			if target = &d.Targets[c.route.Lanes[0]]; target.Model != "" {
-				rec.Model = target.Model
-			}
+			c.way.lane = c.way.route.Lanes[0]
+		}
+		if lane := d.at(c.way.lane, rec.Model); lane != c.way.lane {
+			c.way.lane, c.way.model = lane, rec.Model
+		}
+		target := &d.Targets[c.way.lane]
+		if target.Model != "" {
+			rec.Model = target.Model
 		}
 		c.tokens, c.refuse = d.tokens(rec, target.Factor)
 		c.rec = input.Record{Line: rec.Line, API: rec.API, Priority: rec.Priority, Digest: rec.Digest}
@@ -219,8 +232,9 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 		return nil
 	}
 	*j = job{rec: c.rec, tokens: c.tokens}
-	if c.route != nil {
-		j.way, j.lane = atStart(c.route, c.rec.Priority), c.route.Lanes[0]
+	if j.lane = c.way.lane; c.way.route != nil {
+		j.way = atStart(c.way.route, c.rec.Priority)
+		j.way.model = c.way.model
 	}
 	d.sched.lane(j).charge(j)
 	_, twin := d.asked[c.rec.Digest]
@@ -233,7 +247,7 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 	case c.kept:
 		d.f.CacheHits++
 	default:
-		d.add(j)
+		d.add(j, c)
 	}
 	if each == nil {
 		return nil
@@ -242,7 +256,7 @@ func (d *dryRun) enter(j *job, c *counted, each func(PerLine) error) error {
 	return each(PerLine{Line: j.rec.Line, CustomID: j.rec.CustomID, Text: j.tokens.Text, Prompt: j.tokens.Prompt, Reserved: sure.Tokens + sure.Output})
 }
 
-func (d *dryRun) add(j *job) {
+func (d *dryRun) add(j *job, c *counted) {
 	if d.neverFits(j) {
 		d.f.NeverFit++
 		if len(d.f.NeverFitLines) < maxListed {
@@ -261,7 +275,7 @@ func (d *dryRun) add(j *job) {
 	small := func(n int) int32 { return int32(min(n, math.MaxInt32)) }
 	d.ops = append(d.ops, light{
 		prompt: small(j.tokens.Prompt), chars: small(int(4 * (byCharacters(&j.tokens) - 1))), output: small(j.tokens.MaxOutput),
-		priority: j.rec.Priority, noOutput: noOutput(j.rec.API), route: d.routeOf(j),
+		priority: j.rec.Priority, noOutput: noOutput(j.rec.API), way: d.wayOf(c),
 	})
 }
 
@@ -269,8 +283,8 @@ func (d *dryRun) add(j *job) {
 // than a whole limit, or than the model's context window.
 func (d *dryRun) neverFits(j *job) bool {
 	lanes := []int{j.lane}
-	if j.way.Route != nil {
-		lanes = j.way.Lanes
+	for i := 1; j.way.Route != nil && i < len(j.way.Lanes); i++ {
+		lanes = append(lanes, d.sched.laneAt(j, i))
 	}
 	for _, n := range lanes {
 		l := d.sched.lanes[n]
@@ -282,15 +296,15 @@ func (d *dryRun) neverFits(j *job) bool {
 	return true
 }
 
-// routeOf is the number of a job's route in light rows.
-func (d *dryRun) routeOf(j *job) uint16 {
-	if j.way.Route == nil {
+// wayOf is the number of an operation's way in light rows.
+func (d *dryRun) wayOf(c *counted) uint16 {
+	if c.way.route == nil && c.way.lane == 0 {
 		return 0
 	}
-	n := slices.Index(d.routes, j.way.Route)
+	n := slices.Index(d.ways, c.way)
 	if n < 0 {
-		n = len(d.routes)
-		d.routes = append(d.routes, j.way.Route)
+		n = len(d.ways)
+		d.ways = append(d.ways, c.way)
 	}
 	return uint16(min(n+1, math.MaxUint16))
 }

@@ -87,7 +87,8 @@ type PerLine struct {
 // virtual time, sends nothing, needs no key and writes nothing. each, unless
 // nil, is told of every operation to do, in the order of the file.
 func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error) (*Forecast, error) {
-	r := &run{Config: c, started: time.Now()}
+	own := *c
+	r := &run{Config: &own, started: time.Now()}
 	if c.Cache != "" {
 		r.cache = cache.ReadOnly(c.Cache)
 	}
@@ -101,11 +102,12 @@ func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error
 	for _, n := range r.report.Notices {
 		r.Notice(n)
 	}
+	r.separate(r.report.Models)
 	d := &dryRun{run: r, assume: a}
 	if err := d.past(); err != nil {
 		return nil, err
 	}
-	r.sched = newScheduler(c, r.plan, r.started)
+	r.sched = newScheduler(r.Config, r.plan, r.started)
 	if err := d.count(ctx, each); err != nil {
 		return nil, err
 	}
@@ -211,8 +213,8 @@ func (d *dryRun) whatIf() (all []*variant) {
 			try("--reserve learned", func(v *variant) { v.learned = true })
 		}
 	}
-	if len(d.Targets) > 1 {
-		for i := range d.Targets {
+	if d.given > 1 {
+		for i := range d.given {
 			try("everything on "+d.Targets[i].name(), func(v *variant) { v.elsewhere = i })
 		}
 	}

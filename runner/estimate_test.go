@@ -234,7 +234,7 @@ func TestMakespanOnASmallerScale(t *testing.T) {
 		for i := range n {
 			j := &job{tokens: estimate.Tokens{Prompt: 100 + i*7919%1000, MaxOutput: 50 + i*104_729%200}}
 			d.sched.lane(j).charge(j)
-			d.add(j)
+			d.add(j, &counted{})
 		}
 		v := d.asIs()
 		parts := v.parts()

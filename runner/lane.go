@@ -26,6 +26,8 @@ type Target struct {
 	Price      money.Price
 	Context    int64 // tokens of prompt and output together; 0 = not known
 	Factor     Factor
+
+	from int // 1 + the index of the target whose lines keep this model; 0 = it was configured
 }
 
 // Factor is what a model's tokens are to those that are reckoned; the zero
@@ -37,6 +39,7 @@ type Factor struct{ Num, Den int64 }
 type lane struct {
 	*Target
 	limiter *limit.Limiter // of the target's group
+	base    *lane          // of the target that this model was kept at; nil = there is none
 	learned bool           // reserve the learned output under a cap too
 	follows bool           // what the headers show of how calls are charged
 	health  retry.Health
@@ -78,7 +81,17 @@ func (l *lane) costOf(j *job) (c limit.Cost, reserved int64) {
 
 // full says that as many calls are on the wire as the user allows the lane. The
 // limiter's own ceiling is for all lanes of its group.
-func (l *lane) full() bool { return l.Limits.Concurrency > 0 && l.wire >= l.Limits.Concurrency }
+func (l *lane) full() bool {
+	return l.Limits.Concurrency > 0 && l.wire >= l.Limits.Concurrency || l.base != nil && l.base.full()
+}
+
+// busy counts the calls on the wire, with those of the lane's base.
+func (l *lane) busy(n int) {
+	l.wire += n
+	if l.base != nil {
+		l.base.wire += n
+	}
+}
 
 // cut makes a charge fit the limits that the user gave. Push has refused what
 // can never fit, so what is too large here is so by what was learned, and

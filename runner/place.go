@@ -102,9 +102,10 @@ func (l *lane) factor(model string) Factor {
 // choose asks the job's route which target takes it.
 func (s *scheduler) choose(now time.Time, j *job, v view) (at int, reason string, ok bool) {
 	ask := route.Ask{Met: j.way.met, Tried: j.way.tried, States: make([]route.State, len(j.way.Lanes))}
-	for i, n := range j.way.Lanes {
-		ask.States[i] = s.lanes[n].state(now, j, v)
-		ask.States[i].TooLong = v < atAll && s.tooLong(s.lanes[n], j)
+	for i := range j.way.Lanes {
+		l := s.lanes[s.laneAt(j, i)]
+		ask.States[i] = l.state(now, j, v)
+		ask.States[i].TooLong = v < atAll && s.tooLong(l, j)
 	}
 	return j.way.Next(ask)
 }
@@ -185,7 +186,7 @@ func (s *scheduler) spill(now time.Time, l *lane) (*job, time.Time) {
 		if at, reason, ok = s.choose(now, j, asItIs); !ok || at == j.way.at {
 			return false
 		}
-		to := s.lanes[j.way.Lanes[at]]
+		to := s.lanes[s.laneAt(j, at)]
 		c, _ := to.costOf(j)
 		w := to.limiter.Peek(now, c)
 		if w.Reason != limit.Granted && !w.Far(now) {
@@ -273,6 +274,11 @@ func (s *scheduler) shut(now time.Time, l *lane, stop *Stop, kind provider.Kind)
 		return
 	}
 	l.down, l.halted = stop, kind
+	if accountWide(kind) {
+		for _, o := range s.siblings(l) {
+			s.shut(now, o, stop, kind)
+		}
+	}
 	for _, j := range append(l.ready.Drain(), l.delayed.Drain()...) {
 		s.size -= len(j.rec.Body)
 		if s.assign(now, j) && !s.serves(j) {

@@ -278,10 +278,8 @@ func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsCha
 
 // price is that of the target which serves a model; zero if none does now.
 func (c *Config) price(provider, model string) money.Price {
-	for _, t := range c.Targets {
-		if t.Provider == provider && (t.Model == model || t.Model == "") {
-			return t.Price
-		}
+	if n := serves(c.Targets, provider, model); n >= 0 {
+		return c.Targets[n].Price
 	}
 	return money.Price{}
 }
@@ -289,8 +287,8 @@ func (c *Config) price(provider, model string) money.Price {
 // dearest is the highest price that any target has; not known unless all are.
 func (c *Config) dearest() money.Price {
 	p := money.Price{Known: true}
-	for _, t := range c.Targets {
-		p.Known = p.Known && t.Price.Known
+	for i, t := range c.Targets {
+		p.Known = p.Known && (t.Price.Known || c.unused(i))
 		p.Input, p.Output = max(p.Input, t.Price.Input), max(p.Output, t.Price.Output)
 	}
 	return p

@@ -40,7 +40,9 @@ func newRecorder(r *run) (*recorder, error) {
 	for _, l := range r.sched.lanes {
 		if rec.groups[l.limiter] == "" {
 			rec.groups[l.limiter] = l.name()
-			now.Concur += int64(r.concurrency(l.Group))
+			if l.base == nil {
+				now.Concur += int64(r.concurrency(l.Group))
+			}
 		}
 	}
 	return rec, nil
@@ -110,11 +112,8 @@ func (rec *recorder) target(s *scheduler, e *Event) *series.Target {
 	if t.Group != "" {
 		return t
 	}
-	for _, l := range s.lanes {
-		if l.Provider == e.Provider && (l.Model == e.Model || l.Model == "") {
-			t.Group, t.Priced = rec.groups[l.limiter], l.Price.Known
-			break
-		}
+	if l := s.serving(e.Provider, e.Model); l != nil {
+		t.Group, t.Priced = rec.groups[l.limiter], l.Price.Known
 	}
 	return t
 }

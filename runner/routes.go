@@ -6,6 +6,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/input"
+	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/route"
 )
 
@@ -21,6 +22,17 @@ type Routes struct {
 type Route struct {
 	route.Route
 	Lanes []int // of each of its targets, the index in Config.Targets
+	// Clients are those that stand in for the targets' own on this route, with
+	// other timeouts; nil = none does.
+	Clients []provider.Client
+}
+
+// client is what the job's target is called with.
+func (c *Config) client(j *job) provider.Client {
+	if w := &j.way; w.Route != nil && w.at < len(w.Clients) && w.Clients[w.at] != nil {
+		return w.Clients[w.at]
+	}
+	return c.Targets[j.lane].Client
 }
 
 // way is where on its route a job is.
@@ -40,6 +52,7 @@ func (w *way) choice() bool { return w.Route != nil && len(w.Targets) > 1 }
 // request that results are known by, whoever answers.
 func (c *Config) setOut(j *job) error {
 	if c.Routes == nil {
+		j.lane = c.at(0, j.rec.Model)
 		return nil
 	}
 	r, err := c.Routes.Resolve(j.rec.Task)
@@ -79,7 +92,7 @@ func (c *Config) steer(j *job, at int) error {
 		}
 		j.rec.Body, j.rec.Model = body, model
 	}
-	j.way.at, j.lane = at, j.way.Lanes[at]
+	j.way.at, j.lane = at, c.at(j.way.Lanes[at], model)
 	return nil
 }
 
@@ -116,8 +129,8 @@ func (s *scheduler) resume(j *job) {
 		return
 	}
 	last := &j.op.Attempts[n-1]
-	for i, at := range j.way.Lanes {
-		l := s.lanes[at]
+	for i := range j.way.Lanes {
+		l := s.lanes[s.laneAt(j, i)]
 		if l.Provider == last.Provider && (l.Model == "" || l.Model == last.Model) && s.steer(j, i) == nil {
 			s.look(j)
 			return

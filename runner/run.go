@@ -43,7 +43,8 @@ type run struct {
 // I/O failure; the summary is set whenever calls may have been made.
 func Run(ctx context.Context, c *Config) (*Summary, error) {
 	now := time.Now()
-	r := &run{Config: c, started: now, ticked: now, events: make(chan event, 1024)}
+	own := *c
+	r := &run{Config: &own, started: now, ticked: now, events: make(chan event, 1024)}
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -75,6 +76,7 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	settings := requestSettings(r.Config)
+	r.separate(r.report.Models)
 	if r.Restart {
 		if err := setAside(r.Config); err != nil {
 			return err

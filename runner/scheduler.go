@@ -29,6 +29,8 @@ type scheduler struct {
 	lanes  []*lane
 	limits []*limit.Limiter // of the lanes, each once
 	turn   int              // the lane that is asked first
+	given  int              // the lanes of targets that were configured; the others are of models that lines keep
+	own    func(target int, model string) int
 
 	served  []*job // to be served by an answer that is kept
 	wire    int    // granted, not yet answered
@@ -49,6 +51,10 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 	s := &scheduler{
 		policy: c.Policy, began: now, steer: c.redirect, rand: rand.New(rand.NewPCG(seed, seed>>32)),
 		count: counts{Classes: map[string]*classCount{}, Fallbacks: map[fallback]int64{}}, unsettled: p.unsettled,
+		own: c.at, given: c.given,
+	}
+	if s.given == 0 {
+		s.given = len(c.Targets)
 	}
 	groups := map[string]*limit.Limiter{}
 	for i := range c.Targets {
@@ -65,22 +71,20 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 			groups[t.Group] = limiter
 			s.limits = append(s.limits, limiter)
 		}
-		s.lanes = append(s.lanes, &lane{Target: t, limiter: limiter, learned: c.Learned, follows: c.follows(t.Group)})
+		l := &lane{Target: t, limiter: limiter, learned: c.Learned, follows: c.follows(t.Group)}
+		if t.from > 0 {
+			l.base = s.lanes[t.from-1]
+		}
+		s.lanes = append(s.lanes, l)
 	}
 	for _, a := range p.seeds {
-		for _, t := range s.lanes {
-			if t.Provider == a.provider && (t.Model == a.model || t.Model == "") {
-				t.limiter.Seed(a.at, a.cost)
-				break
-			}
+		if n := serves(c.Targets, a.provider, a.model); n >= 0 {
+			s.lanes[n].limiter.Seed(a.at, a.cost)
 		}
 	}
 	for _, o := range p.outputs {
-		for _, t := range s.lanes {
-			if t.Provider == o.provider && (t.Model == o.model || t.Model == "") {
-				t.outputs.add(o.tokens)
-				break
-			}
+		if n := serves(c.Targets, o.provider, o.model); n >= 0 {
+			s.lanes[n].outputs.add(o.tokens)
 		}
 	}
 	s.money = purse{limit: c.MaxCost, spent: p.spent}
@@ -91,7 +95,7 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 // user allows its targets; 0 = the user has not said.
 func (c *Config) concurrency(group string) (n int) {
 	for _, t := range c.Targets {
-		if t.Group == group {
+		if t.Group == group && (t.from == 0 || c.Targets[t.from-1].Group != group) {
 			if t.Limits.Concurrency == 0 {
 				return 0
 			}
@@ -188,8 +192,12 @@ func (s *scheduler) wants() bool {
 	for _, l := range s.lanes {
 		waiting += l.ready.Len()
 	}
-	return waiting < queue.LookAhead*len(s.lanes) && s.storing < queue.LookAhead && s.size < maxReadyBytes && s.stop == nil
+	return waiting < queue.LookAhead*min(len(s.lanes), maxQueues) && s.storing < queue.LookAhead && s.size < maxReadyBytes && s.stop == nil
 }
+
+// maxQueues bounds what waits where there are many lanes: it is fed in the order
+// of lines, whatever their lanes.
+const maxQueues = 16
 
 // maxReadyBytes bounds the bodies, and kept answers, that wait in memory.
 const maxReadyBytes = 64 << 20
@@ -265,7 +273,7 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 
 // guarded says that there is more than one target, so that circuits break and
 // jobs may go elsewhere.
-func (s *scheduler) guarded() bool { return len(s.lanes) > 1 }
+func (s *scheduler) guarded() bool { return s.given > 1 }
 
 func (s *scheduler) affords(j *job) bool { return s.money.affords(s.lane(j).Price, j) }
 
@@ -274,7 +282,7 @@ func (s *scheduler) affords(j *job) bool { return s.money.affords(s.lane(j).Pric
 func (s *scheduler) tooFar(now time.Time, l *lane, wait limit.Wait) bool {
 	allowed := s.policy.OrDefaults().MaxWait
 	most := allowed + allowed/8 // a hint within the bound is waited for with its jitter
-	if s.stop != nil || wait.Reason == waitCost || l.limiter.Concurrency().Wire() > 0 || s.storing > 0 || wait.Until.Sub(now) <= most {
+	if s.stop != nil || wait.Reason == waitCost || wait.Reason == limit.AtCeiling || l.limiter.Concurrency().Wire() > 0 || s.storing > 0 || wait.Until.Sub(now) <= most {
 		return false
 	}
 	kind := provider.KindRateLimited
@@ -304,7 +312,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	}
 	j.granted, j.onWire = now, true
 	s.wire++
-	l.wire++
+	l.busy(1)
 	s.open.add(j.cost)
 	s.size -= len(j.rec.Body)
 	s.money.reserve(l.Price, j)
@@ -325,7 +333,7 @@ func (s *scheduler) left(j *job) {
 	j.onWire = false
 	s.wire--
 	s.open.add(limit.Cost{Requests: -j.cost.Requests, Tokens: -j.cost.Tokens, Output: -j.cost.Output})
-	s.lane(j).wire--
+	s.lane(j).busy(-1)
 	s.storing++
 }
 

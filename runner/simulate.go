@@ -43,9 +43,12 @@ func (v *variant) fill(j *job, o *light) {
 	switch {
 	case v.elsewhere >= 0:
 		j.lane = v.elsewhere
-	case o.route > 0:
-		r := v.routes[o.route-1]
-		j.way, j.lane = atStart(r, o.priority), r.Lanes[0]
+	case o.way > 0:
+		w := &v.ways[o.way-1]
+		if j.lane = w.lane; w.route != nil {
+			j.way = atStart(w.route, o.priority)
+			j.way.model = w.model
+		}
 	}
 }
 
@@ -63,7 +66,7 @@ func (v *variant) scheduler(parts int64) *scheduler {
 	c.Policy.MaxWait = 1 << 62
 	s := newScheduler(&c, v.plan, v.started)
 	s.steer = func(j *job, at int) error {
-		j.way.at, j.lane = at, j.way.Lanes[at]
+		j.way.at, j.lane = at, s.laneAt(j, at)
 		return nil
 	}
 	return s

@@ -25,7 +25,7 @@ func dry(t *testing.T, n int, size estimate.Tokens, latency time.Duration, edit 
 	for range n {
 		j := &job{tokens: size}
 		d.sched.lane(j).charge(j)
-		d.add(j)
+		d.add(j, &counted{})
 	}
 	return d
 }

@@ -16,6 +16,17 @@ type tally struct {
 	embeddings        int    // plain lines for embeddings
 	unread            int    // plain lines with parameters that are not sent
 	unreadNames       uint64
+	models            []string // that operations ask for, the first MaxModels
+}
+
+// MaxModels is how many of an input's models a report lists.
+const MaxModels = 64
+
+// model adds one to the list.
+func (t *tally) model(name string) {
+	if len(t.models) < MaxModels && !slices.Contains(t.models, name) {
+		t.models = append(t.models, name)
+	}
 }
 
 func (t *tally) add(o *tally) {
@@ -30,6 +41,9 @@ func (t *tally) add(o *tally) {
 	t.embeddings += o.embeddings
 	t.unread += o.unread
 	t.unreadNames |= o.unreadNames
+	for _, name := range o.models {
+		t.model(name)
+	}
 }
 
 // count keeps the figures of the operation just parsed.
@@ -37,6 +51,7 @@ func (x *examiner) count() {
 	p, t := &x.p, &x.out.tally
 	t.operations++
 	t.shapes[p.shape]++
+	t.model(p.model)
 	t.empty += btoi(p.empty)
 	t.named += btoi(p.shape != Plain && p.hasModel)
 	t.unmade += btoi(!p.made)

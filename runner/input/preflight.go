@@ -33,6 +33,7 @@ type Report struct {
 	More                              int       // problems that are not listed
 	EmptyPrompts                      int       // operations whose prompt has no text
 	Notices                           []string  // each to be shown once
+	Models                            []string  // that operations ask for, in the order of lines; the first MaxModels
 }
 
 // SettingsError says that the settings are wrong, whatever the file holds.
@@ -87,7 +88,7 @@ func Preflight(ctx context.Context, f *File, s *Settings) (*Index, *Report, erro
 	rep.Operations = all.operations - len(dups)
 	rep.Invalid = ix.n - rep.Operations
 	rep.EmptyPrompts = all.empty
-	rep.Notices = all.notices(s)
+	rep.Notices, rep.Models = all.notices(s), all.models
 	return ix, rep, nil
 }
 

@@ -80,6 +80,11 @@ type Limits struct {
 	Concurrency int // the ceiling of calls on the wire; 0 = 1,024
 }
 
+// Given says that the user gave one of them.
+func (l *Limits) Given() bool {
+	return l.RPM.N+l.TPM.N+l.ITPM.N+l.OTPM.N+l.RPD.N+l.TPD.N+l.Burst > 0
+}
+
 // Config is what New needs. Burst bounds how many requests go at once: the pace is then a bucket of
 // Burst refilled at the request limit (or, while none is known, at Burst a second) beside the
 // rolling minute; 0 means the whole limit.
