@@ -183,9 +183,10 @@ func (f *configured) add(t *route.Target) int {
 }
 
 func targetOf(t *route.Target) runner.Target {
+	p, _ := provider.Lookup(t.Kind)
 	return runner.Target{
 		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
-		Factor: runner.Factor(t.Factor),
+		Factor: runner.Factor(t.Factor), DefaultCap: p.DefaultCap,
 	}
 }
 

@@ -91,7 +91,7 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	}
 	cfg.Settings.OutputCap = capFor(p)
 	cfg.Settings.Anthropic = p.Wire == provider.WireAnthropic
-	if p.DefaultCap > 0 {
+	if t.DefaultCap = p.DefaultCap; p.DefaultCap > 0 {
 		env.say("%s requires an output cap: requests without one get %d", p.Name, p.DefaultCap)
 	}
 	if all.dry.on {

@@ -30,6 +30,7 @@ type book struct {
 	row     []uint32          // for each entry the sequence number of its row; 0 = none
 	removed map[string]uint64 // rows whose line is no longer in the input
 	fresh   bool              // the checkpoint was made by this start
+	before  map[string]string // the settings that it had
 	made    []string          // files that this start made
 }
 
@@ -290,6 +291,16 @@ func (b *book) seal(c *Config) error {
 func inputSHA(c *Config) string {
 	sha := c.Input.SHA()
 	return hex.EncodeToString(sha[:])
+}
+
+// undo closes the book of a run that came to nothing. The settings that it was
+// given are not those that the results in it were made under.
+func (b *book) undo(c *Config) error {
+	if b.fresh {
+		return b.discard(c)
+	}
+	b.meta.Settings = b.before
+	return errors.Join(b.store.SetMeta(b.meta), b.discard(c))
 }
 
 // discard closes the book after a refusal and leaves nothing behind: empty

@@ -205,22 +205,17 @@ func (d *dryRun) weigh(i int, whole bool) (c counted, err error) {
 		err = d.Input.Peek(d.index, i, d.Settings, look)
 	} else if c.rec, err = d.Input.Record(d.index, i, d.Settings); err == nil {
 		rec := c.rec
-		c.kept = d.served(rec)
-		look(&rec)
+		j := &job{rec: rec}
+		routed := d.setOut(j) == nil
+		c.kept = routed && d.cache != nil && d.kept(j) != nil
+		if look(&rec); routed {
+			c.rec.Digest = j.rec.Digest // of the request as its route asks for it
+		}
 	}
 	if err == nil && bad != nil {
 		err = noRoute(int(d.index.Entry(i).Line), bad)
 	}
 	return c, err
-}
-
-// served says that a kept answer serves an operation, at no cost.
-func (d *dryRun) served(rec input.Record) bool {
-	if d.cache == nil {
-		return false
-	}
-	j := &job{rec: rec}
-	return d.setOut(j) == nil && d.kept(j) != nil
 }
 
 // enter adds one operation to what is forecast; j is scratch.
@@ -265,7 +260,7 @@ func (d *dryRun) add(j *job, c *counted) {
 		return
 	}
 	prompt := int64(j.tokens.Prompt)
-	d.capped = d.capped || j.capped()
+	d.capped = d.capped || d.sched.lane(j).capped(j)
 	d.f.PromptTokens += prompt
 	d.f.ReservedTokens += j.cost.Tokens + j.cost.Output
 	d.f.ReservedOutput += j.reserved

@@ -244,3 +244,23 @@ func TestMakespanOnASmallerScale(t *testing.T) {
 		}
 	}
 }
+
+// With --dedupe a forecast compares requests as their routes ask for them, as a
+// run does: lines that differ in the model alone may be the same request.
+func TestEstimateDedupesRouted(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(`{"id":"1","prompt":"hi","model":"a"}`, `{"id":"2","prompt":"hi","model":"b"}`, `{"id":"3","prompt":"ho","model":"a"}`)
+		house := fake.New(fake.Config{})
+		edit := []func(*Config){d.pair(house, house, 0), func(c *Config) { c.Dedupe = true }}
+		f := d.foresee(Assume{}, edit...)
+		s := d.run(edit...)
+		if f.Duplicates != 1 || s.Calls != 2 {
+			d.Errorf("got %d duplicates foreseen, %d calls, want 1 and 2", f.Duplicates, s.Calls)
+		}
+		d.input(`{"id":"1","prompt":"hi","model":"a"}`, `{"id":"2","prompt":"hi","model":"b"}`, `{"id":"3","prompt":"ho","model":"a"}`, `{"id":"4","prompt":"ho","model":"b"}`)
+		if f = d.foresee(Assume{}, edit...); f.Duplicates != 1 || f.ToDo != 1 {
+			d.Errorf("with a line more: got %d duplicates of %d, want 1 of 1", f.Duplicates, f.ToDo)
+		}
+	})
+}

@@ -32,6 +32,7 @@ type job struct {
 
 	cost     limit.Cost
 	reserved int64 // output tokens in cost and in the cost bound
+	cap      int64 // of the output; 0 = none goes out with it
 	ticket   limit.Ticket
 	state    retry.State
 	dear     money.Amount // what it can cost, while it is on the wire
@@ -44,9 +45,6 @@ type job struct {
 func (j *job) weight() queue.Weight {
 	return queue.Weight{Tokens: j.cost.Tokens, Output: j.cost.Output}
 }
-
-// capped says that the request names an output cap, or has no output at all.
-func (j *job) capped() bool { return j.tokens.MaxOutput > 0 || noOutput(j.rec.API) }
 
 // tries counts the attempts since the row started anew; those before it are
 // kept for the limits alone.

@@ -25,6 +25,7 @@ type Target struct {
 	Given      bool // Accounting is the user's: headers do not change it
 	Price      money.Price
 	Context    int64 // tokens of prompt and output together; 0 = not known
+	DefaultCap int64 // output cap that is sent where a request names none; 0 = none is
 	Factor     Factor
 
 	from int // 1 + the index of the target whose lines keep this model; 0 = it was configured
@@ -63,11 +64,25 @@ func (l *lane) enqueue(j *job) {
 }
 
 // charge sets what the job takes from the limiter.
-func (l *lane) charge(j *job) { j.cost, j.reserved = l.costOf(j) }
+func (l *lane) charge(j *job) {
+	j.cost, j.reserved = l.costOf(j)
+	j.cap = l.capOf(j)
+}
+
+// capOf is the output cap that goes out with the job; 0 = none does.
+func (l *lane) capOf(j *job) int64 {
+	if j.tokens.MaxOutput > 0 || noOutput(j.rec.API) {
+		return int64(j.tokens.MaxOutput)
+	}
+	return l.DefaultCap
+}
+
+// capped says that the request names an output cap, or has no output at all.
+func (l *lane) capped(j *job) bool { return l.capOf(j) > 0 || noOutput(j.rec.API) }
 
 // costOf is what a job would take from the limiter, and the output in it.
 func (l *lane) costOf(j *job) (c limit.Cost, reserved int64) {
-	reserved = int64(j.tokens.MaxOutput)
+	reserved = l.capOf(j)
 	// A budget of outputs counts what is generated, whatever the cap.
 	least := l.learned || l.charging().Form == limit.Split && l.outputs.n >= 20
 	if learned := l.outputs.p99(); reserved == 0 || least && learned < reserved {
@@ -130,7 +145,7 @@ func (l *lane) charging() limit.Charging {
 // for both.
 func (l *lane) chargeOf(j *job, output int64) limit.Cost {
 	c := l.charging()
-	return c.Of(j.capped()).Charge(c.Prompt(l.prompt(j), byCharacters(&j.tokens)), output)
+	return c.Of(l.capped(j)).Charge(c.Prompt(l.prompt(j), byCharacters(&j.tokens)), output)
 }
 
 // byCharacters is what OpenAI's limiter was seen to charge a prompt:
@@ -146,10 +161,10 @@ func (l *lane) seen(j *job, u provider.Usage) limit.Call {
 	}
 	c := limit.Call{
 		Prompt: int64(j.tokens.Prompt), Billed: u.Input, Characters: byCharacters(&j.tokens),
-		Reserved: j.reserved, Output: u.Output, Capped: j.capped(),
+		Reserved: j.reserved, Output: u.Output, Capped: l.capped(j),
 	}
 	if c.Capped {
-		c.Reserved = int64(j.tokens.MaxOutput) // the whole, whatever was reserved of it
+		c.Reserved = l.capOf(j) // the whole, whatever was reserved of it
 	}
 	return c
 }
@@ -165,7 +180,7 @@ func (l *lane) prompt(j *job) int64 {
 // becomes what was billed, but where the limiter goes by characters.
 func (l *lane) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
 	charging := l.charging()
-	form := charging.Of(j.capped())
+	form := charging.Of(l.capped(j))
 	if !u.Known || form == limit.Max && charging.Unit == limit.Either && !charging.Back {
 		return limit.Cost{}, false
 	}

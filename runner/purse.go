@@ -15,7 +15,7 @@ type purse struct {
 // most is what a job can cost: its prompt and the whole output that its cap
 // allows, however little of it is reserved; without a cap, what is reserved.
 func most(p money.Price, j *job) money.Amount {
-	return p.Cost(int64(j.tokens.Prompt), max(j.reserved, int64(j.tokens.MaxOutput)))
+	return p.Cost(int64(j.tokens.Prompt), max(j.reserved, j.cap))
 }
 
 // affords says that a call can be made without passing the bound, whatever

@@ -49,6 +49,9 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 		return nil, err
 	}
 	err := r.dispatch(ctx)
+	if r.untouched(err) {
+		return nil, errors.Join(err, r.book.undo(r.Config), checkpoint.RemoveSnapshot(r.Paths.Checkpoint))
+	}
 	r.record.end(r, time.Now(), err)
 	if err == nil {
 		err = r.book.compact(r.Config)
@@ -58,6 +61,15 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 	}
 	s := r.summary()
 	return s, errors.Join(err, checkpoint.RemoveSnapshot(r.Paths.Checkpoint), r.book.close())
+}
+
+// untouched says that a mistake of the user's ended the run before anything came
+// of it: it is then as if the run had not been.
+func (r *run) untouched(err error) bool {
+	var fault *Error
+	c := &r.sched.count
+	wrong := errors.As(err, &fault) && fault.Fault == FaultUsage || errors.Is(err, input.ErrChanged)
+	return wrong && c.Calls == 0 && c.Completed+c.Failed == 0
 }
 
 // open pre-flights the input and opens the book.
@@ -99,6 +111,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err == nil {
 		// Every row has been compared with this input by now.
 		m := r.book.meta
+		r.book.before = m.Settings
 		m.InputName, m.InputSHA = filepath.Base(r.Paths.Input), inputSHA(r.Config)
 		m.Settings, m.Operations = settings, int64(r.index.Len())
 		if len(r.plan.charging) == 0 {

@@ -318,7 +318,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	s.money.reserve(l.Price, j)
 	s.count.Calls++
 	s.count.TokensReserved += j.cost.Tokens + j.cost.Output
-	if j.tokens.MaxOutput == 0 && !noOutput(j.rec.API) {
+	if !l.capped(j) {
 		s.count.Uncapped++
 	}
 	j.attempt = j.tries() + 1

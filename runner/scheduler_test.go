@@ -234,6 +234,26 @@ func TestSchedulerStopsAtTheCostBound(t *testing.T) {
 	}
 }
 
+// The cap that a provider is sent where a request names none is what is
+// reserved, and what the call can cost.
+func TestSchedulerReservesTheCapThatIsSent(t *testing.T) {
+	for _, test := range []struct {
+		output   int
+		reserved int64
+		uncapped int64
+	}{{0, 4096, 0}, {50, 50, 0}} {
+		s := newStage(t, alone, func(c *Config) {
+			c.Targets[0].DefaultCap, c.Targets[0].Price = 4096, money.Price{Output: 1, Known: true}
+		})
+		s.enter(s.job("a", 100, test.output))
+		j := s.one("a")
+		if j.reserved != test.reserved || s.money.open != money.Amount(test.reserved) || s.count.Uncapped != test.uncapped {
+			t.Errorf("cap %d: got %d reserved, %d in the bound, %d uncapped calls, want %d, the same, %d",
+				test.output, j.reserved, s.money.open, s.count.Uncapped, test.reserved, test.uncapped)
+		}
+	}
+}
+
 func TestSchedulerServesPriorities(t *testing.T) {
 	s := newStage(t, alone)
 	for id, p := range map[string]input.Priority{"low": input.Low, "high": input.High, "normal": input.Normal} {
