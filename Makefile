@@ -2,14 +2,14 @@
 GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # ./... leaves testdata out; the programs there are code all the same.
-PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/terminal
+PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/terminal ./testdata/prometheus
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 
-.PHONY: help build test race lint script thirdparty fuzz soak crash faults figures terminal bench demo
+.PHONY: help build test race lint script thirdparty fuzz soak crash faults figures terminal metrics-test bench demo
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## one static binary, ./llmbatch
 	CGO_ENABLED=0 go build -trimpath -o llmbatch .
@@ -49,6 +49,9 @@ figures: ## what the program promises, measured against the mock (a quarter of a
 
 terminal: ## what stands on terminals of 80 and 40 columns; needs tmux
 	go run ./testdata/terminal
+
+metrics-test: ## a real Prometheus scrapes a run; dashboard and alerts; needs prometheus
+	go run ./testdata/prometheus
 
 bench: ## benchmarks
 	go test -run '^$$' -bench . -benchmem ./...

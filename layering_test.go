@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"runner/result":                {},
 	"testdata/faults":              {},
 	"testdata/figures":             {},
+	"testdata/prometheus":          {},
 	"testdata/terminal":            {},
 }
 
