@@ -67,7 +67,7 @@ func play(ctx context.Context, short, keep bool, only []string) (bool, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return false, err
 	}
-	all := slices.Concat(crashRows, signalRows, diskRows, lockRows, damageRows, localRows, connectRows, wireRows)
+	all := slices.Concat(crashRows, signalRows, diskRows, lockRows, damageRows, localRows, connectRows, wireRows, refusalRows, answerRows, paceRows, inputRows, screenRows, leakRows)
 	for _, id := range only {
 		if !slices.ContainsFunc(all, func(r row) bool { return r.id == id }) {
 			return false, fmt.Errorf("no row %q", id)

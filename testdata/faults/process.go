@@ -26,6 +26,12 @@ func (s *suite) build() error {
 	return build.Run()
 }
 
+// gotool runs the go command in the module.
+func (s *suite) gotool(args ...string) (string, error) {
+	out, err := exec.CommandContext(s.ctx, "go", args...).CombinedOutput()
+	return string(out), err
+}
+
 // process is a running llmbatch, in a group of its own.
 type process struct {
 	cmd    *exec.Cmd
