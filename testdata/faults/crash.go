@@ -201,12 +201,18 @@ func namedPoints(c *trial) {
 			t.want(l.Asked <= 3+p.more && l.Twice.Extra == 0, "%d calls, want at most %d; %d billed twice", l.Asked, 3+p.more, l.Twice.Extra)
 		})
 	})
-	for _, at := range []string{"dialled", "request read", "answer written"} {
-		c.sub(at, 3, func(t *trial) { killedByServer(t, at) })
-	}
-	c.sub("line synced, row not committed", 3, killedAfterSync)
+	phases := []string{"dialled", "request read", "answer written", "line synced, row not committed"}
+	side(4, len(phases), func(i int) {
+		c.sub(phases[i], 3, func(t *trial) {
+			if i == 3 {
+				killedAfterSync(t)
+				return
+			}
+			killedByServer(t, phases[i])
+		})
+	})
 	rewrites(c)
-	c.say("%d points", len(points)+4)
+	c.say("%d points, 9 of a rewrite", len(points)+len(phases))
 }
 
 // killedByServer kills the run from within its server, at a phase of one call.

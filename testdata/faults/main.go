@@ -47,7 +47,7 @@ func main() {
 }
 
 // atOnce is how many rows are played at once: most of them wait.
-const atOnce = 6
+const atOnce = 12
 
 func play(ctx context.Context, short, keep bool, only []string) (bool, error) {
 	dir, err := os.MkdirTemp("", "llmbatch-faults-")
