@@ -54,12 +54,12 @@ func TestRequest(t *testing.T) {
 		{
 			"image with size", "/chat/completions", "gpt-4o",
 			`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + dataURL(pngHeader(1024, 1024)) + `"}}]}]}`,
-			Tokens{Prompt: 3 + 1 + 765 + 3, Chars: 4, Images: 765},
+			Tokens{Prompt: 3 + 1 + 765 + 3, Chars: 4, Images: 765, Pictures: 1},
 		},
 		{
 			"image of low detail", "/chat/completions", "gpt-4o",
 			`{"messages":[{"role":"user","content":[{"image_url":{"detail":"low","url":"https://example.com/a.png"},"type":"image_url"}]}]}`,
-			Tokens{Prompt: 3 + 1 + 85 + 3, Chars: 4, Images: 85},
+			Tokens{Prompt: 3 + 1 + 85 + 3, Chars: 4, Images: 85, Pictures: 1},
 		},
 		{
 			"sound and file", "/chat/completions", "gpt-4o",
@@ -109,7 +109,7 @@ func TestRequest(t *testing.T) {
 		{
 			"anthropic, media", "/messages", "claude-sonnet-4-5",
 			`{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + base64Of(pngHeader(560, 280)) + `"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"hello world"}},{"type":"document","source":{"type":"base64","data":"AAAA"}}]}]}`,
-			Tokens{Text: 2, Prompt: 3 + 1 + 200 + 2 + flatMedia + 3, Chars: 4 + 11, Images: 200},
+			Tokens{Text: 2, Prompt: 3 + 1 + 200 + 2 + flatMedia + 3, Chars: 4 + 11, Images: 200, Pictures: 1},
 		},
 		{
 			"anthropic, tools", "/messages", "claude-sonnet-4-5",

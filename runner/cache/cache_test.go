@@ -162,8 +162,8 @@ func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var all sync.WaitGroup
+	s := open(t, dir)
 	for n := range 8 {
-		s := open(t, dir)
 		all.Go(func() {
 			for i := range 200 {
 				k, e := Key{byte(i % 10)}, entry()
