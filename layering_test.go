@@ -29,7 +29,7 @@ var layers = map[string][]string{
 		"checkpoint", "estimate", "runner/cache", "runner/input", "runner/limit", "runner/money", "runner/provider", "runner/provider/anthropic",
 		"runner/provider/gemini", "runner/provider/openai", "runner/queue", "runner/result", "runner/retry", "runner/route", "runner/series",
 	},
-	"runner/metrics": {"runner", "runner/provider"},
+	"runner/metrics": {"runner", "runner/provider", "runner/route"},
 	"runner/report": {
 		"checkpoint", "runner", "runner/limit", "runner/money", "runner/provider", "runner/result", "runner/retry", "runner/series",
 	},

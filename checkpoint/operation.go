@@ -54,12 +54,13 @@ type Operation struct {
 	NotBefore   time.Time // for Delayed and Unknown: earliest moment of the next attempt
 	RequestID   string    // the provider's, of the last answer
 	Usage       Usage
-	Class       string // error class of a failure; "" = none
-	Finish      string // stop, length, refused, content_filter, tool_calls
-	Offset      int64  // of the line in the output (Completed) or the errors file (DeadLetter)
-	Length      int64  // of that line without its newline; 0 = there is none
-	CopyOf      string // operation ID whose answer this one shares
-	FromCache   bool   // the answer is one that an earlier call of some run kept
+	Class       string   // error class of a failure; "" = none
+	Finish      string   // stop, length, refused, content_filter, tool_calls
+	Offset      int64    // of the line in the output (Completed) or the errors file (DeadLetter)
+	Length      int64    // of that line without its newline; 0 = there is none
+	CopyOf      string   // operation ID whose answer this one shares
+	FromCache   bool     // the answer is one that an earlier call of some run kept
+	Degraded    []string // what the last attempt's request, or the answer, gave up under pressure; empty = nothing
 	Created     time.Time
 	Finished    time.Time
 	LatencyMS   int64 // of the last attempt, milliseconds from sent to the whole answer

@@ -46,6 +46,7 @@ const (
 	fieldFinished
 	fieldLatency
 	fieldFromCache
+	fieldDegraded
 )
 
 // Field numbers of an attempt inside a row. Never reuse one.
@@ -100,7 +101,11 @@ func appendRow(b []byte, op *Operation) []byte {
 	b = appendTime(b, fieldCreated, op.Created)
 	b = appendTime(b, fieldFinished, op.Finished)
 	b = appendInt(b, fieldLatency, op.LatencyMS)
-	return appendBool(b, fieldFromCache, op.FromCache)
+	b = appendBool(b, fieldFromCache, op.FromCache)
+	for _, what := range op.Degraded {
+		b = appendString(b, fieldDegraded, what)
+	}
+	return b
 }
 
 func appendAttempt(b []byte, a *Attempt) []byte {

@@ -151,6 +151,8 @@ func (d *decoder) set(op *Operation, f *field) {
 		op.LatencyMS = f.int()
 	case fieldFromCache:
 		op.FromCache = f.v != 0
+	case fieldDegraded:
+		op.Degraded = append(op.Degraded, d.name(f.b))
 	}
 }
 

@@ -19,6 +19,7 @@ type Snapshot struct {
 	InputSHA   string         `json:"input_sha256"`
 	Operations int64          `json:"operations"` // of the input
 	Counts     map[string]int `json:"counts"`     // operations by Status.String()
+	Degraded   int            `json:"degraded"`   // completed operations that gave something up under pressure
 	Classes    map[string]int `json:"classes"`    // dead letters, delayed and unknown operations by error class
 
 	// Tokens that the providers say they billed, and those reserved by this run.

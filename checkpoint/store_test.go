@@ -31,7 +31,7 @@ func testOperation(n int) *Operation {
 			{At: at.Add(time.Second), Provider: "house", Sent: true},
 		},
 		NotBefore: at.Add(time.Minute), RequestID: "req_2", Usage: Usage{Input: 400, Output: 100, Cached: 20, Reasoning: 10, Known: true},
-		Class: "server", Finish: "stop", Offset: 1 << 33, Length: 1064, CopyOf: "request-0", FromCache: true, Created: at, Finished: at.Add(time.Hour), LatencyMS: 812,
+		Class: "server", Finish: "stop", Offset: 1 << 33, Length: 1064, CopyOf: "request-0", FromCache: true, Created: at, Finished: at.Add(time.Hour), LatencyMS: 812, Degraded: []string{"max_tokens:256", "trim:context:8000"},
 	}
 }
 

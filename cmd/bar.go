@@ -114,6 +114,12 @@ func parts(s runner.Progress) (all []part) {
 	if left := s.Remaining.Round(time.Second); left > 0 {
 		add(2, left.String()+" left", "about "+left.String()+" left")
 	}
+	if s.Pressure != "" {
+		add(2, "pressure "+s.Pressure, "pressure: "+s.Pressure+": "+s.Pressed)
+	}
+	if s.HeldBack > 0 {
+		add(7, "", grouped(int64(s.HeldBack))+" held back")
+	}
 	if s.Limiting != "" {
 		short, long := limiting(s)
 		add(0, short, long)

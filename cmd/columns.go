@@ -41,6 +41,7 @@ func columns() []column {
 		{"finish", func(r *row) any { return orNil(r.LLM.Finish) }},
 		{"provider", func(r *row) any { return r.LLM.Provider }},
 		{"model", func(r *row) any { return r.LLM.Model }},
+		{"degraded", func(r *row) any { return orNil(strings.Join(r.LLM.Degraded, " ")) }},
 		{"attempts", func(r *row) any { return int64(r.LLM.Attempts) }},
 		{"latency_ms", func(r *row) any { return r.LLM.LatencyMS }},
 		{"input_tokens", func(r *row) any { return r.LLM.Usage.InputTokens }},

@@ -89,8 +89,11 @@ type configured struct {
 // apply resolves every task ahead of the run, so that a mistake shows before
 // the first call.
 func (f *configured) apply(cfg *runner.Config) error {
-	if f.file.Degradation.Enabled() {
-		return usagef("take the section out of the file", "degradation: runs do not act on pressure, so the section would change nothing")
+	if f.file.Degradation.CachesAnswers() {
+		return usagef("take it out of the file", "degradation: cached_answer: runs keep no answers that it could take")
+	}
+	if f.file.Degrades() {
+		cfg.Degradation = &f.file.Degradation
 	}
 	f.lanes, f.reasons = map[route.Ref]int{}, map[int]error{}
 	routes := map[string]*runner.Route{}
@@ -186,7 +189,7 @@ func targetOf(t *route.Target) runner.Target {
 	p, _ := provider.Lookup(t.Kind)
 	return runner.Target{
 		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
-		Factor: runner.Factor(t.Factor), DefaultCap: p.DefaultCap,
+		Factor: runner.Factor(t.Factor), DefaultCap: p.DefaultCap, CapParam: p.CapParam,
 	}
 }
 

@@ -68,7 +68,7 @@ var levels = map[runner.Transition]slog.Level{
 	runner.Granted: slog.LevelDebug, runner.Sent: slog.LevelDebug, runner.Answered: slog.LevelDebug,
 	runner.Completed: slog.LevelInfo, runner.Suppressed: slog.LevelInfo, runner.CacheHit: slog.LevelInfo, runner.Retried: slog.LevelInfo, runner.Left: slog.LevelInfo,
 	runner.Failed: slog.LevelWarn, runner.Refused: slog.LevelWarn, runner.FellBack: slog.LevelWarn, runner.Held: slog.LevelWarn,
-	runner.DeadLettered: slog.LevelError,
+	runner.DeadLettered: slog.LevelError, runner.Fixed: slog.LevelWarn, runner.Pressed: slog.LevelWarn,
 }
 
 // observe writes one event, for runner.Config.Observe.
@@ -88,6 +88,12 @@ func (l *eventLog) observe(e runner.Event) {
 			r.AddAttrs(slog.Int64(key, n))
 		}
 	}
+	if e.What == runner.Pressed {
+		text("level", e.Level.String())
+		text("reason", e.Reason)
+		l.write(r)
+		return
+	}
 	text("op", e.Op)
 	number("line", int64(e.Line))
 	number("attempt", int64(e.Attempt))
@@ -102,6 +108,7 @@ func (l *eventLog) observe(e runner.Event) {
 	text("from_provider", e.FromProvider)
 	text("from_model", e.FromModel)
 	text("reason", e.Reason)
+	text("degraded", strings.Join(e.Degraded, " "))
 	number("tokens_reserved", e.Reserved)
 	number("tokens_used", e.Used)
 	number("wait_ms", e.Wait.Milliseconds())

@@ -119,6 +119,8 @@ type figures struct {
 	Remaining      *float64   `json:"remaining_seconds"` // null = not known yet
 	Cost           *string    `json:"cost"`              // null = no price is known
 	Stopping       bool       `json:"stopping"`
+	Pressure       string     `json:"pressure,omitempty"`  // its level; none is left out
+	HeldBack       int        `json:"held_back,omitempty"` // operations
 }
 
 // line prints the latest figures as one JSON object.
@@ -127,7 +129,7 @@ func (p *progress) line(now time.Time) {
 	f := figures{
 		Time: now.UTC(), Total: s.Total, Done: s.Done, Failed: s.Dead, InFlight: s.InFlight, Delayed: s.Delayed, Rate: s.Rate, Calls: s.Calls,
 		RateLimited: s.RateLimited, CacheHits: s.CacheHits, RequestsMinute: s.RequestsMinute, RPM: s.RPM, TokensMinute: s.TokensMinute, TPM: s.TPM,
-		Limiting: s.Limiting, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping,
+		Limiting: s.Limiting, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping, Pressure: s.Pressure, HeldBack: s.HeldBack,
 	}
 	if !s.Until.IsZero() {
 		until := s.Until.UTC()

@@ -31,6 +31,7 @@ type standing struct {
 	Retry      map[string]runner.Again `json:"retry,omitempty"`              // what sending a class once more takes
 	Listed     []string                `json:"unknown_operations,omitempty"` // operations that had a call of unknown outcome, the first 100
 	Unknowns   int                     `json:"possibly_billed_twice"`        // calls of unknown outcome
+	Degraded   int                     `json:"degraded"`                     // results that gave something up under pressure
 	InputTok   int64                   `json:"input_tokens"`
 	Output     int64                   `json:"output_tokens"`
 	Cached     int64                   `json:"cached_tokens"`
@@ -104,7 +105,7 @@ func readStanding(path string) (*standing, error) {
 			return nil, fmt.Errorf("checkpoint %s is in use, and its run has published nothing yet: %w", path, err)
 		}
 		st := &standing{
-			Operations: snap.Operations, Checkpoint: path, Running: snap.PID, Counts: snap.Counts, Classes: snap.Classes,
+			Operations: snap.Operations, Checkpoint: path, Running: snap.PID, Counts: snap.Counts, Classes: snap.Classes, Degraded: snap.Degraded,
 			InputTok: snap.InputTokens, Output: snap.OutputTokens, Cached: snap.CachedTokens, Reasoning: snap.ReasoningTokens,
 			First: snap.FirstSent, Last: snap.LastFinished, Updated: snap.Updated, Waiting: snap.Waiting,
 		}
@@ -162,6 +163,9 @@ func (st *standing) add(op *checkpoint.Operation) {
 	st.Counts[op.Status.String()]++
 	if op.Status == checkpoint.DeadLetter {
 		st.Classes[op.Class]++
+	}
+	if op.Status == checkpoint.Completed && len(op.Degraded) > 0 {
+		st.Degraded++
 	}
 	st.InputTok += op.Usage.Input
 	st.Output += op.Usage.Output
@@ -227,6 +231,9 @@ func (st *standing) print(w io.Writer) error {
 	slices.Sort(classes)
 	for _, c := range classes {
 		row("failed", fmt.Sprintf("%s %s: %s", grouped(int64(st.Classes[c])), c, remedy(c)))
+	}
+	if st.Degraded > 0 {
+		row("degraded", count(st.Degraded, "result")+" (llmbatch results --fields custom_id,degraded lists them)")
 	}
 	if st.Unknowns > 0 {
 		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), listed(st.Listed)))

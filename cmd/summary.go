@@ -84,6 +84,7 @@ func rowsOfOutcomes(t *table, s *runner.Summary) {
 	for _, f := range s.Fallbacks {
 		t.row("fallback", "%s from %s to %s (%s)", grouped(f.Count), f.From, f.To, f.Reason)
 	}
+	rowsOfPressure(t, s)
 	if s.PossiblyTwice > 0 {
 		t.row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps))
 	}
@@ -175,6 +176,28 @@ func spareTokens(s *runner.Summary) string {
 		return ""
 	}
 	return "the token limit bound, and much was reserved that was not used: lower max_tokens, or try --reserve learned"
+}
+
+// rowsOfPressure tell what the run gave up to be in time.
+func rowsOfPressure(t *table, s *runner.Summary) {
+	var levels, gave []string
+	for _, p := range s.Pressure {
+		levels = append(levels, p.Level+" for "+seconds(p.Seconds))
+	}
+	if len(levels) > 0 {
+		t.row("pressure", "%s", strings.Join(levels, ", "))
+	}
+	for _, name := range runner.Gives() {
+		if n := s.DegradedBy[name]; n > 0 {
+			gave = append(gave, grouped(n)+" "+name)
+		}
+	}
+	if s.Degraded > 0 {
+		t.row("degraded", "%s: %s", count(s.Degraded, "result"), strings.Join(gave, ", "))
+	}
+	if s.HeldBack > 0 {
+		t.row("held back", "%s under pressure", count(s.HeldBack, "operation"))
+	}
 }
 
 // again says how failures are sent once more, as far as they can be.

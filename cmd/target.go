@@ -89,7 +89,7 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	if t.Limits.Concurrency = all.pace.concurrency; t.Limits.Concurrency == 0 {
 		t.Limits.Concurrency = p.Concurrency
 	}
-	cfg.Settings.OutputCap = capFor(p)
+	cfg.Settings.OutputCap, t.CapParam = capFor(p), p.CapParam
 	cfg.Settings.Anthropic = p.Wire == provider.WireAnthropic
 	if t.DefaultCap = p.DefaultCap; p.DefaultCap > 0 {
 		env.say("%s requires an output cap: requests without one get %d", p.Name, p.DefaultCap)

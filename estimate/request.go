@@ -15,6 +15,7 @@ type Tokens struct {
 	Images    int // of images, which are part of Prompt
 	Pictures  int // how many images that are
 	MaxOutput int // the body's cap times the number of answers asked for; 0 = the body gives no cap
+	Extra     int // answers asked for beyond the first
 }
 
 // Framing of chat messages: OpenAI cookbook, "How to count tokens with
@@ -76,7 +77,7 @@ func (c *Counter) Request(api, model string, body []byte) (Tokens, error) {
 		w.fail("more after the object")
 	}
 	w.tools.close(w)
-	w.t.MaxOutput = w.cap * w.answers
+	w.t.MaxOutput, w.t.Extra = w.cap*w.answers, w.answers-1
 	return w.t, w.fault
 }
 

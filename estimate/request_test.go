@@ -29,7 +29,7 @@ func TestRequest(t *testing.T) {
 		{
 			"chat with escapes, a name and n", "/chat/completions", "gpt-4o",
 			`{"messages" : [ {"content":"Hello, w\u00f6rld!","name":"bob","role":"user"} ], "n": 3, "max_completion_tokens": 7}`,
-			Tokens{Text: h, Prompt: 3 + 1 + h + 1 + 1 + 3, Chars: 13 + 4, MaxOutput: 21},
+			Tokens{Text: h, Prompt: 3 + 1 + h + 1 + 1 + 3, Chars: 13 + 4, MaxOutput: 21, Extra: 2},
 		},
 		{
 			"parts", "/chat/completions", "gpt-4o",
@@ -94,7 +94,7 @@ func TestRequest(t *testing.T) {
 		{
 			"completion", "/completions", "gpt-3.5-turbo-instruct",
 			`{"prompt":["hello world","rer"],"max_tokens":5,"n":2}`,
-			Tokens{Text: 3, Prompt: 3, Chars: 14, MaxOutput: 20},
+			Tokens{Text: 3, Prompt: 3, Chars: 14, MaxOutput: 20, Extra: 3},
 		},
 		{
 			"moderation", "/moderations", "omni-moderation-latest",

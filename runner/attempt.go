@@ -22,6 +22,8 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	j.op.Status = checkpoint.InFlight
 	j.op.Provider, j.op.Model = target.Provider, j.rec.Model
 	j.op.NotBefore = time.Time{}
+	var body []byte
+	body, j.op.Degraded = r.concede(j)
 	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
 		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true,
 		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
@@ -33,7 +35,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		return
 	}
 	resp, err := do(ctx, r.client(j), provider.Request{
-		API: j.rec.API, Model: j.rec.Model, Body: j.rec.Body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
+		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 	})
 	mine := &j.op.Attempts[n]
@@ -160,6 +162,7 @@ func (r *run) line(j *job) *result.Line {
 				CachedTokens: j.op.Usage.Cached, ReasoningTokens: j.op.Usage.Reasoning,
 			},
 			LatencyMS: j.op.LatencyMS, Metadata: j.rec.Metadata, Incarnation: j.op.Incarnation, Run: r.book.meta.Salt, CopyOf: j.op.CopyOf, Cached: j.op.FromCache,
+			Degraded: j.op.Degraded,
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/retry"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // Config is everything that one run needs. Durations are wall time; a zero
@@ -27,6 +28,9 @@ type Config struct {
 	Learned  bool // reserve what outputs turn out to take, also under a cap
 	Counter  *estimate.Counter
 	Stream   bool // stream each call inside and store the whole answer
+
+	// What gives way under pressure; nil = nothing does.
+	Degradation *route.Degradation
 
 	// What failures lead to.
 	Policy retry.Policy

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -29,6 +30,9 @@ type dispatcher struct {
 	models map[string]bool // whose encoding has been looked up
 	// How accounts charge calls, as it has been told.
 	charging map[string]limit.Charging
+	again    bool  // what is parked may go
+	felt     int64 // what was unsent when the pressure was last looked at
+	read     func(entries []int) <-chan *chunk[*job]
 }
 
 var errGraceOver = errors.New("the grace time for calls in flight is over")
@@ -38,6 +42,9 @@ func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
+	d.read = func(entries []int) <-chan *chunk[*job] {
+		return feed(feedCtx, &r.feeders, nothing, slices.Values(entries), r.length, r.load)
+	}
 	if r.Dedupe {
 		d.twins = newTwins(r)
 	}
@@ -55,6 +62,7 @@ func (r *run) dispatch(ctx context.Context) error {
 		return err
 	}
 	r.Notice(forecast)
+	d.press(time.Now())
 	defer func() {
 		stopFeed()
 		r.feeders.Wait()
@@ -65,14 +73,17 @@ func (r *run) dispatch(ctx context.Context) error {
 	defer tick.Stop()
 	interrupted := ctx.Done()
 	for {
+		d.refeed()
 		d.send(time.Now())
 		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
-			d.sched.observe(time.Now())
-			d.sched.measure(time.Now())
-			if d.Progress != nil {
-				d.Progress(d.progress(time.Now())) // what came after the last tick
+			now := time.Now()
+			if !d.remain(now) {
+				d.end(now)
+				return d.err
 			}
-			return d.err
+			if d.again || !d.sched.idle() {
+				continue // what was held may go
+			}
 		}
 		var fed <-chan *chunk[*job]
 		if d.sched.wants() {
@@ -94,8 +105,19 @@ func (r *run) dispatch(ctx context.Context) error {
 	}
 }
 
+// end tells what came after the last tick.
+func (d *dispatcher) end(now time.Time) {
+	d.sched.press.pass(now)
+	d.sched.observe(now)
+	d.sched.measure(now)
+	if d.Progress != nil {
+		d.Progress(d.progress(now))
+	}
+}
+
 // send starts what may go now and sets the timer for what may go later.
 func (d *dispatcher) send(now time.Time) {
+	d.fix(now)
 	for {
 		j, wake := d.sched.next(now)
 		if j == nil {
@@ -108,6 +130,7 @@ func (d *dispatcher) send(now time.Time) {
 		} else {
 			go d.attempt(d.wire, j)
 		}
+		d.relax(now)
 	}
 }
 
@@ -208,7 +231,7 @@ func (d *dispatcher) enter(now time.Time, j *job) {
 		return
 	}
 	d.tellModel(j)
-	if j.refuse == nil && d.twins.wait(d, j) {
+	if d.park(j) || j.refuse == nil && d.twins.wait(d, j) {
 		return
 	}
 	if dead := d.sched.push(now, j); dead != nil {
@@ -278,6 +301,7 @@ func (d *dispatcher) tick(now time.Time) {
 			d.fatalStop(err)
 		}
 		d.sched.measure(now)
+		d.press(now)
 	}
 }
 

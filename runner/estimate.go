@@ -164,6 +164,9 @@ func (d *dryRun) bounds(v *variant) {
 	if took := time.Duration(d.f.Makespan * float64(time.Second)); d.Deadline > 0 && took > d.Deadline {
 		d.Notice(fmt.Sprintf("all of it takes longer than --deadline %s: a run would stop there", d.Deadline))
 	}
+	if d.Degradation != nil {
+		d.Notice("what gives way under pressure (degradation, degrade_to) is not reckoned with: the figures are those of whole answers")
+	}
 }
 
 func (d *dryRun) lengths() {

@@ -32,13 +32,15 @@ const (
 	Held                           // its outcome is unknown, and it is not sent again
 	Suppressed                     // served by the answer to an identical request
 	CacheHit                       // served by an answer that an earlier run kept
+	Fixed                          // leaves the queue for the fixed answer, without a call
 	Measured                       // no operation's: how much of a limit is used
+	Pressed                        // no operation's: another level of pressure
 	transitions                    // their number
 )
 
 var transitionNames = [transitions]string{
 	"queued", "left", "granted", "retried", "sent", "answered", "failed", "refused", "fell_back", "completed", "dead_letter", "held",
-	"suppressed", "cache_hit", "measured",
+	"suppressed", "cache_hit", "fixed_answer", "measured", "pressure",
 }
 
 // String gives the transition's name.
@@ -84,7 +86,10 @@ type Event struct {
 	Max   int64 // 0 = not known
 
 	// Of FellBack: where from and why, a route.Condition's name or "pressure"; Provider and Model are where to.
-	FromProvider, FromModel, Reason string
+	FromProvider, FromModel, Reason string // Reason also of Pressed, in words
+
+	Level    route.Level // of Pressed
+	Degraded []string    // of Completed, what it gave up: max_tokens:256, trim:context:8000, smaller_model, fixed_answer
 }
 
 // tell completes an event of a job and hands it to whoever observes the run.
@@ -142,7 +147,7 @@ func (s *scheduler) tellStored(now time.Time, j *job, v verdict) {
 	}
 	switch j.op.Status {
 	case checkpoint.Completed:
-		s.tell(now, j, Event{What: Completed})
+		s.tell(now, j, Event{What: Completed, Degraded: j.op.Degraded})
 	case checkpoint.DeadLetter:
 		s.tell(now, j, Event{What: DeadLettered, Class: j.op.Class})
 	case checkpoint.Unknown:

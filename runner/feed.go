@@ -172,6 +172,7 @@ func (r *run) reckon(i int, kept func(*job) *cache.Entry) (j *job, err error) {
 		return j, nil
 	}
 	j.tokens, j.refuse = r.tokens(&j.rec, r.Targets[j.lane].Factor)
+	j.keepsCap = r.Degradation != nil && input.KeepsCap(j.rec.Body)
 	return j, nil
 }
 
@@ -243,7 +244,7 @@ func (r *run) row(j *job) error {
 	op.Sum, op.Line = j.rec.Sum, j.rec.Line
 	op.Provider, op.Model = r.Targets[j.lane].Provider, j.rec.Model
 	if op.Status == checkpoint.Unknown {
-		j.hold = j.rec.Never
+		j.hold, j.gave = j.rec.Never, gaveOf(op.Degraded)
 		// Also one that the run before had no time to wait for.
 		if ready := lastAttempt(&op).Add(retry.ReconcileDelay); op.NotBefore.Before(ready) {
 			op.NotBefore = ready

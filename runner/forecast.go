@@ -26,6 +26,7 @@ func (r *run) forecast() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	r.todo = int64(todo)
 	var charged limit.Cost
 	var prompt, output int64
 	for _, j := range sample {
@@ -80,7 +81,7 @@ func (r *run) sample(todo int) (jobs []*job, err error) {
 			return false
 		}
 		if j, err = r.reckon(i, nil); err == nil && j.refuse == nil {
-			j.rec.Body = nil // only its figures are asked for
+			j.rec.Body, j.rec.Metadata = nil, nil // only its figures are asked for
 			jobs = append(jobs, j)
 		}
 		return err == nil && len(jobs) < sampleSize

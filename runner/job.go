@@ -40,7 +40,13 @@ type job struct {
 	granted  time.Time
 	attempt  int // the number of the last one granted; 0 = none yet
 	onWire   bool
+
+	gave     concession // what the last request gave up under pressure
+	keepsCap bool       // its output cap must stay as it is
 }
+
+// small says that the job is at the smaller model of its route.
+func (j *job) small() bool { return j.way.Route != nil && j.way.at == j.way.Degrade }
 
 func (j *job) weight() queue.Weight {
 	return queue.Weight{Tokens: j.cost.Tokens, Output: j.cost.Output}

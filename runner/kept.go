@@ -92,7 +92,7 @@ func worthKeeping(j *job, resp *provider.Response) bool {
 // failure is told once and costs no more than a call some day.
 func (r *run) keep(j *job, resp *provider.Response) {
 	k, ok := r.cacheKey(j, j.lane)
-	if !ok || !worthKeeping(j, resp) {
+	if !ok || !worthKeeping(j, resp) || j.gave.cap > 0 || len(j.gave.trim) > 0 {
 		return
 	}
 	u := resp.Usage

@@ -29,6 +29,9 @@ type Target struct {
 	Factor     Factor
 
 	from int // 1 + the index of the target whose lines keep this model; 0 = it was configured
+	// CapParam names the member of a request to api that caps its output; nil =
+	// as OpenAI's compatible servers have it.
+	CapParam func(api, model string) string
 }
 
 // Factor is what a model's tokens are to those that are reckoned; the zero
@@ -55,10 +58,20 @@ type lane struct {
 	failing provider.Kind // the last of its own failures: what an open circuit is for
 	halted  provider.Kind // the class that down is for; KindNone = there is none
 	wire    int           // its calls granted and not yet answered
+
+	press *pressure // of the run
+	held  []*job    // ready, and held back under pressure
+	bytes int       // of their bodies
 }
 
-// enqueue puts a job where it may go at once.
+// enqueue puts a job where it may go at once, or where it waits until the
+// pressure is less.
 func (l *lane) enqueue(j *job) {
+	if l.press.holds(j) {
+		l.held = append(l.held, j)
+		l.bytes += len(j.rec.Body)
+		return
+	}
 	l.charge(j)
 	l.ready.Push(j, queue.Priority(j.rec.Priority), j.weight())
 }
@@ -66,7 +79,7 @@ func (l *lane) enqueue(j *job) {
 // charge sets what the job takes from the limiter.
 func (l *lane) charge(j *job) {
 	j.cost, j.reserved = l.costOf(j)
-	j.cap = l.capOf(j)
+	j.cap = l.press.output(j, l.capOf(j))
 }
 
 // capOf is the output cap that goes out with the job; 0 = none does.
@@ -80,9 +93,20 @@ func (l *lane) capOf(j *job) int64 {
 // capped says that the request names an output cap, or has no output at all.
 func (l *lane) capped(j *job) bool { return l.capOf(j) > 0 || noOutput(j.rec.API) }
 
+// release returns the jobs that are held.
+func (l *lane) release() (all []*job) {
+	all, l.held, l.bytes = l.held, nil, 0
+	return all
+}
+
 // costOf is what a job would take from the limiter, and the output in it.
 func (l *lane) costOf(j *job) (c limit.Cost, reserved int64) {
-	reserved = l.capOf(j)
+	return l.costWith(j, l.press.output(j, l.capOf(j)))
+}
+
+// costWith is costOf with an output of at most so many tokens; 0 = no cap.
+func (l *lane) costWith(j *job, output int64) (c limit.Cost, reserved int64) {
+	reserved = output
 	// A budget of outputs counts what is generated, whatever the cap.
 	least := l.learned || l.charging().Form == limit.Split && l.outputs.n >= 20
 	if learned := l.outputs.p99(); reserved == 0 || least && learned < reserved {
@@ -200,14 +224,16 @@ func (l *lane) usedBy(j *job, u provider.Usage) (limit.Cost, bool) {
 
 // learn takes from an answer what later reservations go by.
 func (l *lane) learn(j *job, u provider.Usage) {
-	if !noOutput(j.rec.API) {
+	if !noOutput(j.rec.API) && j.gave.cap == 0 {
 		l.outputs.add(u.Output)
 		if now := l.outputs.p99(); 8*max(now-l.weighed, l.weighed-now) > l.weighed {
 			l.weighed = now
 			l.reweigh()
 		}
 	}
-	l.ratios.add(j.rec.Model, int64(j.tokens.Prompt), u.Input)
+	if len(j.gave.trim) == 0 {
+		l.ratios.add(j.rec.Model, int64(j.tokens.Prompt), u.Input)
+	}
 }
 
 // reweigh charges what waits anew: it was queued with what was known then.

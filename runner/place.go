@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/estimate"
@@ -99,9 +100,13 @@ func (l *lane) factor(model string) Factor {
 	return Factor{num, den}
 }
 
-// choose asks the job's route which target takes it.
+// choose asks the job's route which target takes it. A job that only waits at
+// home leaves for the smaller model when that can send it, not before.
 func (s *scheduler) choose(now time.Time, j *job, v view) (at int, reason string, ok bool) {
 	ask := route.Ask{Met: j.way.met, Tried: j.way.tried, States: make([]route.State, len(j.way.Lanes))}
+	if v == asItIs || s.lane(j).down != nil {
+		ask.Level = s.press.level
+	}
 	for i := range j.way.Lanes {
 		l := s.lanes[s.laneAt(j, i)]
 		ask.States[i] = l.state(now, j, v)
@@ -255,16 +260,18 @@ func (l *lane) closedUntil(now time.Time) time.Time {
 	return until
 }
 
-// shutUnusable leaves out the targets that no call can go to.
-func (s *scheduler) shutUnusable() {
+// shutUnusable leaves out the targets that no call can go to, and names them.
+func (s *scheduler) shutUnusable() (unusable []string) {
 	for _, l := range s.lanes {
 		if l.Client == nil {
+			unusable = append(unusable, fmt.Sprintf("%s cannot be used: %v; its part falls to the other targets", l.name(), l.Fault))
 			s.shut(s.began, l, &Stop{
 				Kind: StopProvider, Reason: fmt.Sprintf("%s cannot be used: %v", l.name(), l.Fault),
 				Hint: "mend what is missing, or let the route have a fallback with when: [primary_unavailable]",
 			}, provider.KindNone)
 		}
 	}
+	return unusable
 }
 
 // shut ends sending on a lane for this run: what may go elsewhere does, the
@@ -279,7 +286,7 @@ func (s *scheduler) shut(now time.Time, l *lane, stop *Stop, kind provider.Kind)
 			s.shut(now, o, stop, kind)
 		}
 	}
-	for _, j := range append(l.ready.Drain(), l.delayed.Drain()...) {
+	for _, j := range slices.Concat(l.ready.Drain(), l.delayed.Drain(), l.release()) {
 		s.size -= len(j.rec.Body)
 		if s.assign(now, j) && !s.serves(j) {
 			s.size += len(j.rec.Body)

@@ -41,6 +41,7 @@ type plan struct {
 	edited, putBack, removed  int
 	unknown                   []string // operation IDs whose last attempt's outcome is unknown
 	unknowns                  int
+	degraded                  int                 // of the completed ones, those that gave something up
 	unsettled                 int                 // those of them that are to be sent again
 	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
 }
@@ -136,7 +137,10 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 				p.digests[op.Digest] = op.Seq
 			}
 			p.spent += c.price(op.Provider, op.Model).Cost(op.Usage.Input, op.Usage.Output)
-			if op.CopyOf == "" && !op.FromCache {
+			if len(op.Degraded) > 0 {
+				p.degraded++
+			}
+			if op.CopyOf == "" && !op.FromCache && op.Provider != fixedProvider {
 				p.calls++
 				p.see(op)
 				p.latency += time.Duration(op.LatencyMS) * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // Progress is the run as it stands, for whoever shows it.
@@ -31,6 +32,11 @@ type Progress struct {
 	Remaining time.Duration
 	Cost      string // so far; "" = no price is known
 	Stopping  bool
+
+	// The level of pressure and the measure that reached it, "" = none; and how
+	// many operations wait because of it.
+	Pressure, Pressed string
+	HeldBack          int
 }
 
 func (r *run) progress(now time.Time) Progress {
@@ -57,6 +63,10 @@ func (r *run) progress(now time.Time) Progress {
 	if s.stop == nil {
 		pr.Remaining = r.remaining(now, int64(pr.Total-pr.Done-p.held)-c.Held)
 	}
+	if p := &s.press; p.level > route.None {
+		pr.Pressure, pr.Pressed = p.level.String(), p.reason
+	}
+	pr.HeldBack = s.heldBack()
 	if r.priced() {
 		pr.Cost = s.money.spent.String()
 	}
@@ -75,6 +85,7 @@ func (r *run) publish(now time.Time) {
 			checkpoint.Unknown.String(): int(s.Unknown), checkpoint.InFlight.String(): r.sched.wire,
 			checkpoint.Delayed.String(): r.sched.delayed(),
 		},
+		Degraded:    r.plan.degraded + int(r.sched.count.Degraded),
 		Classes:     map[string]int{},
 		InputTokens: r.plan.usage.Input + r.sched.count.Used.Input, OutputTokens: r.plan.usage.Output + r.sched.count.Used.Output,
 		CachedTokens:    r.plan.usage.Cached + r.sched.count.Used.Cached,

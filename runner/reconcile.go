@@ -239,7 +239,7 @@ func fromLine(op *checkpoint.Operation, l *result.Line) {
 	op.ID, op.Line, op.Key, op.Incarnation = m.Op, m.Line, m.Key, m.Incarnation
 	op.Digest, op.Sum = parseDigest(m.Digest), parseSum(m.Sum)
 	op.Provider, op.Model, op.Finish, op.Class, op.CopyOf = m.Provider, m.Model, m.Finish, m.Class, m.CopyOf
-	op.LatencyMS, op.FromCache = m.LatencyMS, m.Cached
+	op.LatencyMS, op.FromCache, op.Degraded = m.LatencyMS, m.Cached, m.Degraded
 	op.Usage = checkpoint.Usage{Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens, Cached: m.Usage.CachedTokens, Reasoning: m.Usage.ReasoningTokens}
 	if l.Response != nil {
 		op.RequestID = l.Response.RequestID

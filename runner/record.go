@@ -100,7 +100,7 @@ func (rec *recorder) observe(s *scheduler, e *Event) {
 		sum.Completed++
 	case DeadLettered:
 		sum.Dead.Add(e.Class, 1)
-	case Suppressed, CacheHit:
+	case Suppressed, CacheHit, Fixed:
 		sum.Spared++
 	default: // in no figure of the report
 	}

@@ -23,7 +23,8 @@ type run struct {
 	sched   *scheduler
 	cache   *cache.Store // nil = answers are not kept
 	started time.Time
-	sampled []*job        // lines of the plan, evenly spread, without their bodies
+	todo    int64         // operations that the plan has, and
+	sampled []*job        // some of them, evenly spread, without their bodies
 	ticked  time.Time     // when progress was last looked at
 	worked  time.Duration // how long there were calls on the wire
 	record  *recorder
@@ -128,7 +129,10 @@ func (r *run) open(ctx context.Context) (err error) {
 		if r.cache != nil {
 			r.sched.kept = r.kept
 		}
-		r.sched.shutUnusable()
+		r.sched.press.steps = r.Degradation
+		for _, what := range r.sched.shutUnusable() {
+			r.Notice(what)
+		}
 	}
 	if err != nil {
 		return errors.Join(err, r.book.discard(r.Config))

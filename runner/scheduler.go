@@ -32,6 +32,10 @@ type scheduler struct {
 	given  int              // the lanes of targets that were configured; the others are of models that lines keep
 	own    func(target int, model string) int
 
+	press  pressure
+	trip   float64 // how long calls with their whole output take, smoothed, s; 0 = not known yet
+	parked []int   // entries that are held and would only fill the memory
+
 	served  []*job // to be served by an answer that is kept
 	wire    int    // granted, not yet answered
 	open    sums   // what those have taken from the limits
@@ -50,7 +54,7 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 	seed := uint64(now.UnixNano())
 	s := &scheduler{
 		policy: c.Policy, began: now, steer: c.redirect, rand: rand.New(rand.NewPCG(seed, seed>>32)),
-		count: counts{Classes: map[string]*classCount{}, Fallbacks: map[fallback]int64{}}, unsettled: p.unsettled,
+		count: counts{Classes: map[string]*classCount{}, Fallbacks: map[fallback]int64{}, DegradedBy: map[string]int64{}}, unsettled: p.unsettled,
 		own: c.at, given: c.given,
 	}
 	if s.given == 0 {
@@ -71,7 +75,7 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 			groups[t.Group] = limiter
 			s.limits = append(s.limits, limiter)
 		}
-		l := &lane{Target: t, limiter: limiter, learned: c.Learned, follows: c.follows(t.Group)}
+		l := &lane{Target: t, limiter: limiter, learned: c.Learned, follows: c.follows(t.Group), press: &s.press}
 		if t.from > 0 {
 			l.base = s.lanes[t.from-1]
 		}
@@ -115,7 +119,9 @@ type counts struct {
 	CacheHits                             int64
 	Classes                               map[string]*classCount
 	Fallbacks                             map[fallback]int64
-	Unknown                               []string // operation IDs, the first maxListed
+	Degraded                              int64            // results that gave something up
+	DegradedBy                            map[string]int64 // what, a result may count several times
+	Unknown                               []string         // operation IDs, the first maxListed
 	Unknowns                              int64
 	FirstSent, LastSent, LastDone         time.Time
 	PeakRequests, PeakTokens              int64 // the most in any rolling minute, by the limiters
@@ -188,11 +194,12 @@ func (s *scheduler) delayed() (n int) {
 
 // wants says whether the queues should be fed.
 func (s *scheduler) wants() bool {
-	waiting := 0
+	waiting, size := 0, s.size
 	for _, l := range s.lanes {
 		waiting += l.ready.Len()
+		size -= l.bytes // what is held must not keep others out
 	}
-	return waiting < queue.LookAhead*min(len(s.lanes), maxQueues) && s.storing < queue.LookAhead && s.size < maxReadyBytes && s.stop == nil
+	return waiting < queue.LookAhead*min(len(s.lanes), maxQueues) && s.storing < queue.LookAhead && size < maxReadyBytes && s.stop == nil
 }
 
 // maxQueues bounds what waits where there are many lanes: it is fed in the order
@@ -244,7 +251,10 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 			wait = limit.Wait{Until: wake, Reason: waitRetry}
 		}
 	default:
-		var j *job
+		j := s.degrade(now, l)
+		if j != nil {
+			return j, time.Time{}
+		}
 		if j, wait = l.pick(now, s.affords); j != nil {
 			return j, time.Time{}
 		}
@@ -310,7 +320,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	if s.guarded() {
 		l.breaker.Allow(now)
 	}
-	j.granted, j.onWire = now, true
+	j.granted, j.onWire, j.gave = now, true, s.press.asks(j)
 	s.wire++
 	l.busy(1)
 	s.open.add(j.cost)

@@ -30,6 +30,9 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	spent := s.money.spent
 	s.money.settle(l.Price, j, resp.Usage)
 	c := &s.count
+	if !resp.SentAt.IsZero() {
+		s.took(j, resp.Done.Sub(resp.SentAt))
+	}
 	if resp.Usage.Known {
 		l.learn(j, resp.Usage)
 		c.TokensUsed += resp.Usage.Input + resp.Usage.Output
@@ -179,6 +182,9 @@ func (s *scheduler) halt(now time.Time, l *lane, d retry.Decision) {
 // stored counts what became durable and takes back what is to be sent again.
 func (s *scheduler) stored(j *job, v verdict) {
 	s.storing--
+	if !v.again {
+		s.press.finished(j)
+	}
 	switch {
 	case v.again:
 		if v.status == checkpoint.Unknown {
@@ -201,6 +207,7 @@ func (s *scheduler) stored(j *job, v verdict) {
 		if j.kept != nil {
 			s.size -= j.kept.Size()
 		}
+		s.count.degraded(j.op.Degraded)
 	case v.status == checkpoint.DeadLetter:
 		s.count.Failed++
 		c := s.count.Classes[j.op.Class]

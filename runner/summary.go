@@ -2,11 +2,13 @@ package runner
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // StopKind says what ended a run before everything was done.
@@ -72,6 +74,11 @@ type Summary struct {
 	Limits         []Use    `json:"limits,omitempty"`
 	Bounds         []Bound  `json:"bound,omitempty"` // what held the run back, the longest first
 
+	Degraded   int64            `json:"degraded"` // results that gave something up under pressure
+	DegradedBy map[string]int64 `json:"degraded_by,omitempty"`
+	Pressure   []AtLevel        `json:"pressure,omitempty"`
+	HeldBack   int64            `json:"held_back"` // of Pending, those that wait for less pressure
+
 	Fallbacks      []Fallback `json:"fallbacks,omitempty"` // the most frequent first
 	Charged        []Charged  `json:"charged,omitempty"`   // what headers showed of the accounting
 	UncappedCalls  int64      `json:"uncapped_calls"`
@@ -89,6 +96,12 @@ type Fallback struct {
 	To     string `json:"to"`
 	Reason string `json:"reason"` // the conditions that were met, as the config file names them
 	Count  int64  `json:"count"`
+}
+
+// AtLevel is how long a run was at a level of pressure above none.
+type AtLevel struct {
+	Level   string  `json:"level"`
+	Seconds float64 `json:"seconds"`
 }
 
 // Use is a limit that was in force.
@@ -109,6 +122,12 @@ func (r *run) summary() *Summary {
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
 		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed, CacheHits: c.CacheHits,
 		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
+	}
+	s.Degraded, s.DegradedBy, s.HeldBack = c.Degraded, maps.Clone(c.DegradedBy), int64(r.sched.heldBack())
+	for level := route.Light; level <= route.Severe; level++ {
+		if spent := r.sched.press.spent[level]; spent > 0 {
+			s.Pressure = append(s.Pressure, AtLevel{level.String(), spent.Seconds()})
+		}
 	}
 	s.ReservedOutput, s.LearnedOutput = r.sched.reserved()
 	if s.Stop == nil && r.sched.idle() {

@@ -95,7 +95,7 @@ func (r *run) copyOf(j *job, seq uint64) {
 		r.fatal(j, fmt.Errorf("copy the result of operation %s: %w", j.op.ID, err))
 		return
 	}
-	j.op.CopyOf, j.op.Finish, j.op.Class = op.ID, op.Finish, op.Class
+	j.op.CopyOf, j.op.Finish, j.op.Class, j.op.Degraded = op.ID, op.Finish, op.Class, op.Degraded
 	mine := r.line(j)
 	mine.Response, mine.Error = line.Response, line.Error
 	r.finish(j, op.Status, mine)

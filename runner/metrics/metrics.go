@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // Metrics are those of one run. Observe is for one goroutine; the rest is safe
@@ -22,7 +24,8 @@ type Metrics struct {
 
 	requests, unsent, reserved, used, retries, hits *prometheus.CounterVec
 	fallbacks, duplicates, kept, cost, unknown      *prometheus.CounterVec
-	operations, dead                                *prometheus.CounterVec
+	operations, dead, degraded                      *prometheus.CounterVec
+	pressure                                        *prometheus.GaugeVec
 	depth, inFlight, limit, limitUsed               *prometheus.GaugeVec
 	wait, latency                                   *prometheus.HistogramVec
 }
@@ -69,6 +72,12 @@ func New(c *runner.Config) *Metrics {
 		m.operations.WithLabelValues(end.String()) // from 0 on, as begin has it
 	}
 	m.dead = counter("llm_dead_letters_total", "Operations that ended without an answer, by class.", "provider", "model", "error_type")
+	m.degraded = counter("llm_degraded_total", "Results that gave something up under pressure, by what: max_tokens, trim, smaller_model, fixed_answer; one may count several times.", "action")
+	m.pressure = gauge("llm_pressure", "1 for the level of pressure that the run is at, 0 for the others.", "level")
+	for level := route.None; level <= route.Severe; level++ {
+		m.pressure.WithLabelValues(level.String()).Set(0)
+	}
+	m.pressure.WithLabelValues(route.None.String()).Set(1)
 	m.depth = gauge("llm_queue_depth", "Operations in the queue, delayed ones included; the input is read ahead of it by a few thousand.", "priority", "task_type")
 	m.inFlight = gauge("llm_in_flight", "Calls granted and not yet answered.", "provider", "model")
 	m.limit = gauge("llm_limit", "Limits in force: rpm, tpm, itpm, otpm, rpd, tpd, concurrency; the first target of a limit group stands for it.", "provider", "model", "limit")
@@ -86,7 +95,7 @@ func (m *Metrics) Observe(e runner.Event) {
 	switch e.What {
 	case runner.Queued:
 		m.depth.WithLabelValues(priority, task).Inc()
-	case runner.Left:
+	case runner.Left, runner.Fixed:
 		m.depth.WithLabelValues(priority, task).Dec()
 	case runner.Granted:
 		m.depth.WithLabelValues(priority, task).Dec()
@@ -104,6 +113,15 @@ func (m *Metrics) Observe(e runner.Event) {
 		m.fallbacks.WithLabelValues(n.providers.of(e.FromProvider), provider, e.Reason).Inc()
 	case runner.Completed, runner.Held:
 		m.operations.WithLabelValues(e.What.String()).Inc()
+		for _, what := range e.Degraded {
+			name, _, _ := strings.Cut(what, ":")
+			m.degraded.WithLabelValues(name).Inc()
+		}
+	case runner.Pressed:
+		for level := route.None; level <= route.Severe; level++ {
+			m.pressure.WithLabelValues(level.String()).Set(0)
+		}
+		m.pressure.WithLabelValues(e.Level.String()).Set(1)
 	case runner.DeadLettered:
 		m.operations.WithLabelValues(e.What.String()).Inc()
 		m.dead.WithLabelValues(provider, model, class(e.Class)).Inc()

@@ -72,6 +72,16 @@ func (d *Delayed[T]) Each(show func(T)) {
 	}
 }
 
+// Take removes one that suits, whatever its time; ok is false if none does.
+func (d *Delayed[T]) Take(suits func(T) bool) (v T, ok bool) {
+	for i := range d.h {
+		if suits(d.h[i].v) {
+			return heap.Remove(&d.h, i).(delayed[T]).v, true
+		}
+	}
+	return v, false
+}
+
 // Drain takes everything, in order of time.
 func (d *Delayed[T]) Drain() []T {
 	out := make([]T, 0, len(d.h))

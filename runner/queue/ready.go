@@ -22,7 +22,7 @@ const (
 )
 
 // served is the order in which priorities are served.
-var served = [priorities]Priority{High, Normal, Low}
+var served = []Priority{High, Normal, Low}
 
 // Weight is what an operation takes of the budgets that calls share unequally.
 type Weight struct{ Tokens, Output int64 }
@@ -86,9 +86,32 @@ func (r *Ready[T]) Pop(f Fit) (v T, ok bool) {
 	return v, false
 }
 
+// Heads yields the first of each priority.
+func (r *Ready[T]) Heads(yield func(T) bool) {
+	for _, p := range served {
+		if l := &r.lines[p]; l.len() > 0 && !yield(l.view[l.head].v) {
+			return
+		}
+	}
+}
+
 // Take removes the first of the next n, in the order of service, that suits; ok is false if none does.
 func (r *Ready[T]) Take(n int, suits func(T) bool) (v T, ok bool) {
-	for _, p := range served {
+	return r.take(served, n, suits)
+}
+
+// TakeLeast is Take from the lowest priority up, with n of each.
+func (r *Ready[T]) TakeLeast(n int, suits func(T) bool) (v T, ok bool) {
+	for i := range served {
+		if v, ok = r.take([]Priority{served[len(served)-1-i]}, n, suits); ok {
+			break
+		}
+	}
+	return v, ok
+}
+
+func (r *Ready[T]) take(order []Priority, n int, suits func(T) bool) (v T, ok bool) {
+	for _, p := range order {
 		l := &r.lines[p]
 		for i := l.head; i < len(l.view) && n > 0; i, n = i+1, n-1 {
 			if suits(l.view[i].v) {

@@ -110,6 +110,13 @@ func (p *parser) meta(m *Meta) {
 		m.CopyOf = p.str()
 	}
 	m.Cached = p.has(`,"cached":true`)
+	if p.has(`,"degraded":[`) {
+		m.Degraded = append(m.Degraded, p.str())
+		for p.has(",") {
+			m.Degraded = append(m.Degraded, p.str())
+		}
+		p.lit("]")
+	}
 	str(`,"run":`, &m.Run)
 	if p.has(`,"metadata":`) {
 		m.Metadata = p.raw()

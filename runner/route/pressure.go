@@ -62,7 +62,10 @@ type Trim struct {
 
 // Measures are what pressure is computed from.
 type Measures struct {
-	Projected   time.Duration // until the last operation would finish, from now
+	// Projected is, by level, the time until the last operation that the levels
+	// below it do not hold back would finish with its whole output, from now: no
+	// level is reached on account of what waits anyway.
+	Projected   [levels]time.Duration
 	Left        time.Duration // until the deadline, from now; negative = past it
 	HasDeadline bool
 	QueueWait   time.Duration
@@ -83,6 +86,22 @@ func (d *Degradation) Enabled() bool {
 	return false
 }
 
+// CachesAnswers reports that a level takes answers that are kept.
+func (d *Degradation) CachesAnswers() bool {
+	return slices.ContainsFunc(d[:], func(s Step) bool { return s.Actions.CachedAnswer })
+}
+
+// Degrades reports that something gives way under pressure: an action of the
+// degradation section, or a task that has a smaller model.
+func (c *Config) Degrades() bool {
+	for _, t := range c.Tasks {
+		if t.DegradeTo != nil {
+			return true
+		}
+	}
+	return c.Degradation.Enabled()
+}
+
 // Level computes the level from the measures and the level before; reason names
 // the measure that reached it, empty for None.
 func (d *Degradation) Level(m Measures, was Level) (level Level, reason string) {
@@ -91,7 +110,7 @@ func (d *Degradation) Level(m Measures, was Level) (level Level, reason string) 
 		if level <= was {
 			share = steady
 		}
-		if reason := d[level].At.orDefault(level).passed(m, share); reason != "" {
+		if reason := d[level].At.orDefault(level).passed(m, m.Projected[level], share); reason != "" {
 			return level, reason
 		}
 	}
@@ -105,10 +124,10 @@ func (t Threshold) orDefault(l Level) Threshold {
 	return t
 }
 
-func (t Threshold) passed(m Measures, share float64) string {
+func (t Threshold) passed(m Measures, projected time.Duration, share float64) string {
 	switch {
-	case t.Overrun > 0 && m.HasDeadline && m.Projected > 0 && float64(m.Projected) > t.Overrun*share*float64(m.Left):
-		return fmt.Sprintf("the rest would take %s and the deadline leaves %s", short(m.Projected), short(max(m.Left, 0)))
+	case t.Overrun > 0 && m.HasDeadline && projected > 0 && float64(projected) > t.Overrun*share*float64(m.Left):
+		return fmt.Sprintf("the rest would take %s and the deadline leaves %s", short(projected), short(max(m.Left, 0)))
 	case t.QueueWait > 0 && float64(m.QueueWait) > float64(t.QueueWait)*share:
 		return fmt.Sprintf("operations wait for %s", short(m.QueueWait))
 	case t.Saturation > 0 && m.Saturation >= t.Saturation*share:
@@ -140,6 +159,11 @@ func (d *Degradation) At(level Level) (a Actions) {
 		a.CachedAnswer = a.CachedAnswer || s.CachedAnswer
 	}
 	return a
+}
+
+// Holds reports that operations of a tenant, or of low priority, wait.
+func (a *Actions) Holds(tenant string, low bool) bool {
+	return low && a.HoldLow || tenant != "" && slices.Contains(a.HoldTenants, tenant)
 }
 
 func (a *Actions) any() bool {
