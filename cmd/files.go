@@ -55,6 +55,37 @@ func (o *fileOptions) paths(inputName string) runner.Paths {
 	return p
 }
 
+// asGiven is the input with the flags that make a command find the files of its
+// run, as a shell takes them.
+func asGiven(p runner.Paths) string {
+	words, o := []string{shellWord(p.Input)}, fileOptions{}
+	for _, f := range []struct {
+		name, path string
+		of         func(runner.Paths) string
+		set        *string
+	}{
+		{"--output", p.Output, func(p runner.Paths) string { return p.Output }, &o.output},
+		{"--errors", p.Errors, func(p runner.Paths) string { return p.Errors }, &o.errors},
+		{"--checkpoint", p.Checkpoint, func(p runner.Paths) string { return p.Checkpoint }, &o.checkpoint},
+	} {
+		if f.of(o.paths(p.Input)) != f.path {
+			*f.set = f.path
+			words = append(words, f.name, shellWord(f.path))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // openInput opens the input and names the files that go with it. Standard
 // input is spooled first, since its name comes from its content.
 // spool is where a stream is kept; "" = beside the output.

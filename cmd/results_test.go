@@ -29,3 +29,21 @@ func TestTextOnTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestAsGiven: the flags that find the files of a run again.
+func TestAsGiven(t *testing.T) {
+	for _, test := range []struct {
+		o    fileOptions
+		in   string
+		want string
+	}{
+		{fileOptions{}, "x.jsonl", "x.jsonl"},
+		{fileOptions{output: "out/r.jsonl"}, "x.jsonl.gz", "x.jsonl.gz --output out/r.jsonl"},
+		{fileOptions{output: "out/r.jsonl", errors: "e.jsonl"}, "x.jsonl", "x.jsonl --output out/r.jsonl --errors e.jsonl"},
+		{fileOptions{checkpoint: "my db"}, "it's.jsonl", `'it'\''s.jsonl' --checkpoint 'my db'`},
+	} {
+		if got := asGiven(test.o.paths(test.in)); got != test.want {
+			t.Errorf("%+v of %s: got %s, want %s", test.o, test.in, got, test.want)
+		}
+	}
+}

@@ -173,7 +173,8 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 // finishRun prints the summary and maps the end to an exit status.
 func finishRun(ctx context.Context, env Env, o *runOptions, stdout io.Writer, file *input.File, sum *runner.Summary, err error) error {
 	sum.Exit = statusOf(ctx, sum, err)
-	printSummary(env.Stderr, sum, env.Width())
+	gone := sum.Exit == exitOK && file.Spooled() && sum.Files.Input == file.Path()
+	printSummary(env.Stderr, sum, env.Width(), gone)
 	if o.json {
 		if err := printJSON(stdout, sum); err != nil {
 			return err

@@ -33,8 +33,9 @@ func (t *table) print(w io.Writer, width int) error {
 }
 
 // printSummary tells how a run ended, so that a person can act on it; width is
-// that of the terminal, 0 = none.
-func printSummary(w io.Writer, s *runner.Summary, width int) {
+// that of the terminal, 0 = none, and gone says that the input will not be there
+// any more.
+func printSummary(w io.Writer, s *runner.Summary, width int, gone bool) {
 	fmt.Fprintln(w)
 	t := &table{}
 	t.row("operations", "%s: %s completed, %s failed, %s pending, %s unknown, %s skipped", grouped(s.Operations),
@@ -50,8 +51,8 @@ func printSummary(w io.Writer, s *runner.Summary, width int) {
 	if s.Failed > 0 {
 		t.row("errors", "%s", s.Files.Errors)
 	}
-	if s.Stop == nil && s.Failed == 0 && s.Completed > 0 {
-		t.row("next", "llmbatch results %s --format text", s.Files.Input)
+	if s.Stop == nil && s.Failed == 0 && s.Completed > 0 && !gone {
+		t.row("next", "llmbatch results %s --format text", asGiven(s.Files))
 	}
 	_ = t.print(w, width) // a stderr that is gone changes nothing
 	say := func(format string, args ...any) { fmt.Fprintln(w, fold(fmt.Sprintf(format, args...), 0, width)) }
@@ -65,7 +66,7 @@ func printSummary(w io.Writer, s *runner.Summary, width int) {
 		}
 		say("hint: %s", clean(s.Stop.Hint))
 	case s.Failed > 0:
-		say("hint: llmbatch results %s --failed shows the failures%s", clean(s.Files.Input), again(s))
+		say("hint: llmbatch results %s --failed shows the failures%s", clean(asGiven(s.Files)), again(s))
 	}
 }
 
