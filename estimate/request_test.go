@@ -99,7 +99,7 @@ func TestRequest(t *testing.T) {
 		{
 			"moderation", "/moderations", "omni-moderation-latest",
 			`{"input":[{"type":"text","text":"hello world"},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}`,
-			Tokens{Text: 2, Prompt: 2 + flatMedia, Chars: 11, Images: flatMedia},
+			Tokens{Text: 2, Prompt: 2 + flatMedia, Chars: 11, Images: flatMedia, Pictures: 1},
 		},
 		{
 			"anthropic", "/messages", "claude-sonnet-4-5",
