@@ -51,6 +51,8 @@ var groups = []group{
 	{"million", "point 8: 1,000,000 lines: first call and memory", false, false, million},
 	{"routes", "fallbacks between providers: spill, failover, outage, spent and daily limits, split budgets", true, false, routes},
 	{"hostile", "answers and inputs that mean harm: what they cost in memory and lines", false, false, hostile},
+	{"toxiproxy", "every fault of toxiproxy between a run and the mock", true, true, toxiproxy},
+	{"nginx", "600 a minute behind nginx's limiter", true, true, limited},
 	{"count", "speed of the dry run: tokens against tiktoken-go, a gigabyte", false, true, counting},
 	{"crash", "kill at every sync, write and rename in turn (strace)", false, true, crash},
 	{"soak", "faults and random kills for as long as -soak says", false, true, soak},
