@@ -6,7 +6,7 @@ PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/terminal ./test
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 
-.PHONY: help build test race lint script thirdparty fuzz soak crash faults figures terminal metrics-test bench demo
+.PHONY: help build test race lint script thirdparty load fuzz soak crash faults figures terminal metrics-test bench demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ lint: ## formatting, vet, staticcheck, and golangci-lint where it is installed
 script: ## the command-line scripts, afresh
 	go test -count=1 -run '^TestScript$$' .
 
-thirdparty: ## the clients against a server not written here; needs npm
+thirdparty: ## against servers not written here: aimock (npm), toxiproxy, nginx
 	.ci/thirdparty
+
+load: ## 10,000 calls in flight for ten minutes
+	go run ./testdata/figures -only load
 
 fuzz: ## each fuzz target for FUZZTIME
 	.ci/fuzz $(FUZZTIME)

@@ -51,6 +51,7 @@ var groups = []group{
 	{"million", "point 8: 1,000,000 lines: first call and memory", false, false, million},
 	{"routes", "fallbacks between providers: spill, failover, outage, spent and daily limits, split budgets", true, false, routes},
 	{"hostile", "answers and inputs that mean harm: what they cost in memory and lines", false, false, hostile},
+	{"load", "10,000 calls in flight for ten minutes: memory, descriptors, answers", false, true, heavy},
 	{"toxiproxy", "every fault of toxiproxy between a run and the mock", true, true, toxiproxy},
 	{"nginx", "600 a minute behind nginx's limiter", true, true, limited},
 	{"count", "speed of the dry run: tokens against tiktoken-go, a gigabyte", false, true, counting},

@@ -43,7 +43,12 @@ type process struct {
 
 // spawn starts a command in dir; prefix may wrap it, as strace does.
 func (b *bench) spawn(ctx context.Context, dir string, prefix []string, args ...string) (*process, error) {
-	argv := append(append(append([]string{}, prefix...), b.binary), args...)
+	return b.spawnOf(ctx, b.binary, dir, prefix, args...)
+}
+
+// spawnOf is spawn of another build.
+func (b *bench) spawnOf(ctx context.Context, binary, dir string, prefix []string, args ...string) (*process, error) {
+	argv := append(append(append([]string{}, prefix...), binary), args...)
 	p := &process{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), start: time.Now(), exited: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "OPENAI_API_KEY=sk-figures"}
