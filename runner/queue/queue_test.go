@@ -41,6 +41,63 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
+// While higher priorities keep coming, lower ones have their turn by age: one for every 2,000 that pass
+// them, in their own order, and none before.
+func TestAgeing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lower map[queue.Priority][]string
+		want  map[int]string // by the number of the pick, from 1; all others are high
+	}{
+		{"low", map[queue.Priority][]string{queue.Low: {"l1", "l2"}}, map[int]string{2001: "l1", 4002: "l2"}},
+		{"normal and low", map[queue.Priority][]string{queue.Normal: {"n1", "n2", "n3"}, queue.Low: {"l1", "l2"}}, map[int]string{2001: "n1", 2002: "l1", 4003: "n2", 4004: "l2", 6005: "n3"}},
+	} {
+		var r queue.Ready[string]
+		for p, names := range c.lower {
+			for _, n := range names {
+				r.Push(n, p, queue.Weight{Tokens: 1})
+			}
+		}
+		for i := 1; i <= 7000; i++ {
+			r.Push("h", queue.High, queue.Weight{Tokens: 1})
+			want := c.want[i]
+			if want == "" {
+				want = "h"
+			}
+			got, _ := r.Pop(queue.Any())
+			if got != want {
+				t.Fatalf("%s: pick %d got %q, want %q", c.name, i, got, want)
+			}
+			if i%7 == 0 { // a pick in vain changes nothing
+				p := queue.High
+				if got[0] == 'n' {
+					p = queue.Normal
+				} else if got[0] == 'l' {
+					p = queue.Low
+				}
+				r.PushFront(got, p, queue.Weight{Tokens: 1})
+				if again, _ := r.Pop(queue.Any()); again != got {
+					t.Fatalf("%s: pick %d put back got %q, want %q", c.name, i, again, got)
+				}
+			}
+		}
+	}
+}
+
+// The least important is asked first, in the order of each priority.
+func TestTakeLeast(t *testing.T) {
+	var r queue.Ready[string]
+	push(&r, "n1", "n2")
+	r.Push("h", queue.High, queue.Weight{})
+	r.Push("l", queue.Low, queue.Weight{})
+	for _, want := range []string{"l", "n2", "n1", "h", ""} {
+		got, ok := r.TakeLeast(9, func(s string) bool { return s != "n1" || r.Len() < 3 })
+		if got != want || ok != (want != "") {
+			t.Errorf("got %q, %t, want %q", got, ok, want)
+		}
+	}
+}
+
 // Take goes by the order alone, looks at no more than it is told, and leaves the rest in order.
 func TestTake(t *testing.T) {
 	var r queue.Ready[string]

@@ -9,6 +9,8 @@ const (
 	// weight. With both budgets binding, heavy operations must be passed often to keep the budgets
 	// in step, so it is several times the look-ahead; but it is a bound, so nothing starves.
 	patience = 4 * LookAhead
+	// ageing is how many of higher priorities go past a lower one before one of it does.
+	ageing = LookAhead
 )
 
 // Priority is the order between operations. The zero Priority is Normal.
@@ -43,10 +45,14 @@ func (f *Fit) admits(w Weight) bool { return w.Tokens <= f.Tokens && w.Output <=
 
 // Ready holds the operations that may start, by priority and then first come, first served. When the
 // first does not fit, or would put the budgets out of step, another of the first LookAhead
-// goes in its place. The zero Ready is empty.
+// goes in its place. Of a lower priority one goes for every so many of higher ones. The zero Ready is empty.
 type Ready[T any] struct {
 	lines [priorities]line[T]
 	n     int
+
+	// By priority, how many of higher ones have gone past those that wait, since the last of its own
+	// went; and as it was ahead of the last pick.
+	passed, before [priorities]int
 }
 
 // Len is how many operations wait.
@@ -60,30 +66,51 @@ func (r *Ready[T]) Push(v T, p Priority, w Weight) {
 
 // PushFront puts v, the last one popped, back at the head of its line: a pick that could not be used.
 func (r *Ready[T]) PushFront(v T, p Priority, w Weight) {
+	r.passed = r.before
 	r.lines[p%priorities].pushFront(item[T]{v: v, w: w})
 	r.n++
 }
 
 // Pop takes the best operation that fits; ok is false if none does. A lower priority goes only when
-// nothing in view of a higher one fits, and not past one that has been passed too often.
+// nothing in view of a higher one fits, or when it is its turn by age, and not past one that has been
+// passed too often.
 func (r *Ready[T]) Pop(f Fit) (v T, ok bool) {
+	for i, p := range served {
+		if r.passed[p] >= ageing && r.lines[p].len() > 0 {
+			if at := r.lines[p].pick(&f); at >= 0 {
+				return r.pop(i, at), true
+			}
+		}
+	}
 	for i, p := range served {
 		l := &r.lines[p]
 		if l.len() == 0 {
 			continue
 		}
 		if at := l.pick(&f); at >= 0 {
-			r.n--
-			for _, higher := range served[:i] {
-				r.lines[higher].picks++
-			}
-			return l.take(at), true
+			return r.pop(i, at), true
 		}
 		if l.overdue() {
 			break
 		}
 	}
 	return v, false
+}
+
+// pop takes the operation at an index of the view of the i-th line that is served.
+func (r *Ready[T]) pop(i, at int) T {
+	r.n--
+	r.before = r.passed
+	for _, higher := range served[:i] {
+		r.lines[higher].picks++
+	}
+	r.passed[served[i]] = 0
+	for _, lower := range served[i+1:] {
+		if r.lines[lower].len() > 0 {
+			r.passed[lower]++
+		}
+	}
+	return r.lines[served[i]].take(at)
 }
 
 // Heads yields the first of each priority.
