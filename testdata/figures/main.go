@@ -50,6 +50,7 @@ var groups = []group{
 	{"stops", "point 7: key, quota, model, server, disk", false, false, stops},
 	{"million", "point 8: 1,000,000 lines: first call and memory", false, false, million},
 	{"routes", "fallbacks between providers: spill, failover, outage, spent and daily limits, split budgets", true, false, routes},
+	{"pressure", "deadlines that leave no time for whole answers: smaller model, shorter, fixed, held", true, false, pressure},
 	{"hostile", "answers and inputs that mean harm: what they cost in memory and lines", false, false, hostile},
 	{"load", "10,000 calls in flight for ten minutes: memory, descriptors, answers", false, true, heavy},
 	{"toxiproxy", "every fault of toxiproxy between a run and the mock", true, true, toxiproxy},

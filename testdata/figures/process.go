@@ -106,6 +106,8 @@ type report struct {
 	RateLimited                                              int `json:"rate_limited"`
 	TokensReserved                                           int `json:"tokens_reserved"`
 	TokensUsed                                               int `json:"tokens_used"`
+	Degraded                                                 int
+	HeldBack                                                 int `json:"held_back"`
 	Seconds                                                  float64
 	Exit                                                     int
 	PossiblyTwice                                            int      `json:"possibly_billed_twice"`
