@@ -11,9 +11,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -50,6 +52,14 @@ func main() {
 const atOnce = 12
 
 func play(ctx context.Context, short, keep bool, only []string) (bool, error) {
+	if os.Geteuid() != 0 {
+		return false, errors.New("run it as root: it mounts file systems and takes others' rights")
+	}
+	for _, tool := range []string{"strace", "prlimit", "setpriv", "unshare", "script"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return false, err
+		}
+	}
 	dir, err := os.MkdirTemp("", "llmbatch-faults-")
 	if err != nil {
 		return false, err
