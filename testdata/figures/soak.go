@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// soaked is what a soak adds up to.
+type soaked struct {
+	batches, operations, kills int
+	lost, twice, leaked        int
+}
+
+// killsWanted is how many kills a full soak has to survive.
+const killsWanted = 200
+
+// soak runs inputs against a server with bad days, killing at random, until the
+// time is over.
+func soak(ctx context.Context, b *bench) {
+	deadline := time.Now().Add(b.soak)
+	var s soaked
+	for time.Now().Before(deadline) && ctx.Err() == nil {
+		if err := s.batch(ctx, b); err != nil {
+			b.fail("soak", fmt.Sprintf("batch %d", s.batches+1), err)
+			break
+		}
+	}
+	wanted := 1
+	if b.soak >= 30*time.Minute {
+		wanted = killsWanted
+	}
+	b.add("soak", "kills survived", fmt.Sprintf(">= %d", wanted), s.kills >= wanted, "%d in %d batches of faults", s.kills, s.batches)
+	b.equal("soak", "operations lost", s.lost, 0)
+	b.equal("soak", "billed twice, with keys honoured", s.twice, 0)
+	b.equal("soak", "descriptors leaked", s.leaked, 0)
+	b.add("soak", "operations", "all completed", s.batches > 0, "%d", s.operations)
+}
+
+// batch kills runs of one input up to ten times and lets the next one finish.
+func (s *soaked) batch(ctx context.Context, b *bench) error {
+	dir, err := b.folder("soak")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ids, err := write(dir, spread(3000), 40)
+	if err != nil {
+		return err
+	}
+	m, err := b.mock(ctx, dir, "--latency", "100ms", "--jitter", "80ms", "--error-rate", "0.05", "--lost-rate", "0.01", "--honour-keys")
+	if err != nil {
+		return err
+	}
+	defer m.kill()
+	args := []string{"run", "x.jsonl", "--base-url", m.url(), "--concurrency", "32", "--json"}
+	o := outcome{ids: ids, dir: dir}
+	for range 10 {
+		p, err := b.spawn(ctx, dir, nil, args...)
+		if err != nil {
+			return err
+		}
+		pause(ctx, time.Duration(200+rand.IntN(3000))*time.Millisecond, p)
+		if !p.running() {
+			break
+		}
+		s.kills++
+		p.kill()
+		if o.acked, err = acknowledged(dir); err != nil {
+			return err
+		}
+	}
+	p, err := b.spawn(ctx, dir, nil, args...)
+	if err != nil {
+		return err
+	}
+	files := p.watchFiles(ctx)
+	if o.report, err = p.result(); err != nil {
+		return err
+	}
+	if o.ledger, err = m.stats(ctx); err != nil {
+		return err
+	}
+	lines, err := readLines(dir + "/x.results.jsonl")
+	if err != nil {
+		return err
+	}
+	s.batches++
+	s.operations += len(ids)
+	s.lost += len(ids) - len(lines)
+	s.twice += o.ledger.Twice.Extra
+	s.leaked += files()
+	// Retries of the killed runs are in no report: the number of calls is free.
+	o.ledger.Asked = 0
+	if o.report.Completed != len(ids) {
+		return fmt.Errorf("completed %d of %d: %s", o.report.Completed, len(ids), p.tail())
+	}
+	return verify(o)
+}
+
+// watchFiles looks at the descriptors of a running process, but for sockets,
+// which are a pool. The figure, valid after the process's end, is how many more
+// there were late than early; what opens for a moment is none.
+func (p *process) watchFiles(ctx context.Context) (leaked func() int) {
+	var early, late atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for p.running() && ctx.Err() == nil {
+			pause(ctx, 100*time.Millisecond, p)
+			n := p.files()
+			switch {
+			case n == 0 || time.Since(p.start) < time.Second:
+			case early.Load() == 0:
+				early.Store(n)
+			default:
+				late.Store(n)
+			}
+		}
+	}()
+	return func() int {
+		<-done
+		// The snapshot of the second and the folder's sync are there at times.
+		return max(0, int(late.Load()-early.Load())-3)
+	}
+}
+
+// files counts a process's open files; 0 = it has ended.
+func (p *process) files() (n int64) {
+	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(dir + "/" + e.Name()); err == nil && !strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
