@@ -25,7 +25,7 @@ func signals(c *trial) {
 			p.signal(d.signal)
 			sent := time.Now()
 			t.until("a word", func() bool { return strings.Contains(p.errs.String(), "4 calls in flight") })
-			t.want(time.Since(sent) < time.Second, "told after %s, want within a second", time.Since(sent))
+			t.quick(time.Since(sent) < time.Second, "told after %s, want within a second", time.Since(sent))
 			t.want(p.wait() == d.status, "exit status %d, want %d: %s", p.wait(), d.status, p.tail())
 			t.check(p.result())
 			l := t.stats()
@@ -43,7 +43,7 @@ func signals(c *trial) {
 				again := time.Now()
 				p.signal(syscall.SIGINT)
 				t.want(p.wait() == 130, "exit status %d, want 130: %s", p.wait(), p.tail())
-				t.want(time.Since(again) < time.Second, "left after %s, want within a second", time.Since(again))
+				t.quick(time.Since(again) < time.Second, "left after %s, want within a second", time.Since(again))
 				t.died()
 				t.lax.calls = true
 				t.run(0)
@@ -64,7 +64,7 @@ func signals(c *trial) {
 				p.signal(syscall.SIGINT)
 				at := time.Now()
 				t.want(p.wait() == 130, "exit status %d, want 130: %s", p.wait(), p.tail())
-				t.want(time.Since(at) < 3*time.Second, "left after %s, want the grace of 1 s", time.Since(at))
+				t.quick(time.Since(at) < 3*time.Second, "left after %s, want the grace of 1 s", time.Since(at))
 				t.check(p.result())
 				t.want(p.report.Unknown == 4, "%d unknown, want 4", p.report.Unknown)
 				t.flying = 4
