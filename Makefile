@@ -2,11 +2,11 @@
 GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # ./... leaves testdata out; the programs there are code all the same.
-PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/terminal ./testdata/prometheus
+PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/report ./testdata/terminal ./testdata/prometheus
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 
-.PHONY: help build test race lint script thirdparty load fuzz soak crash faults figures terminal metrics-test bench demo
+.PHONY: help build test race lint script thirdparty load fuzz soak crash faults figures terminal metrics-test report-test bench demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ terminal: ## what stands on terminals of 80 and 40 columns; needs tmux
 
 metrics-test: ## a real Prometheus scrapes a run; dashboard and alerts; needs prometheus
 	go run ./testdata/prometheus
+
+report-test: ## the report's page, in headless Chromium; needs chromium
+	go run ./testdata/report
 
 bench: ## benchmarks
 	go test -run '^$$' -bench . -benchmem ./...

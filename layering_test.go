@@ -53,6 +53,7 @@ var layers = map[string][]string{
 	"runner/series":                {},
 	"runner/result":                {},
 	"testdata/faults":              {},
+	"testdata/report":              {},
 	"testdata/figures":             {},
 	"testdata/prometheus":          {},
 	"testdata/terminal":            {},

@@ -41,7 +41,7 @@ func newRecorder(r *run) (*recorder, error) {
 		if rec.groups[l.limiter] == "" {
 			rec.groups[l.limiter] = l.name()
 			if l.base == nil {
-				now.Concur += int64(r.concurrency(l.Group))
+				now.Concur.Add(l.name(), int64(r.concurrency(l.Group)))
 			}
 		}
 	}

@@ -57,29 +57,32 @@ func (d *Data) advise() {
 		return
 	}
 	b := &slowest
+	base := seconds(b.took)
+	if lost := d.Seconds - base; total(d.Attempts) > 0 && lost > 5 && d.Seconds > 1.2*base {
+		d.Advice = append(d.Advice, Advice{
+			Change: "neither refusals nor failures", Seconds: base, Instead: d.Seconds, Gain: d.Seconds / max(base, 0.1),
+			Note: "what failed and what was refused is told below; the rest of the time went into it, the waits after it, and calls to other models",
+		})
+	}
+	// Of a run that lost most of its time elsewhere, limits tell nothing.
 	for _, try := range b.changes() {
 		took := try.Makespan()
-		if took == 0 || b.took-took < leastSaved || float64(b.took)/float64(took) < leastGain {
+		if took == 0 || 2*base < d.Seconds || b.took-took < leastSaved || float64(b.took)/float64(took) < leastGain {
 			continue
 		}
-		d.Advice = append(d.Advice, Advice{
-			Change: try.change, Note: try.note, Seconds: seconds(took), Instead: seconds(b.took), Gain: float64(b.took) / float64(took),
-		})
+		d.Advice = append(d.Advice, Advice{Change: try.change, Note: try.note, Seconds: seconds(took), Instead: base, Gain: float64(b.took) / float64(took)})
 	}
 	slices.SortStableFunc(d.Advice, func(a, b Advice) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	d.Advice = slices.DeleteFunc(d.Advice, d.pointless)
 	d.Basis = fmt.Sprintf("the %s answered calls of %s, with %s prompt tokens, %s, and %s a call, driven through the scheduler in virtual time under the limits as they were last: %s. Nothing fails there.",
 		grouped(b.Calls), b.group, grouped(b.Prompt), b.outputs(), milliseconds(b.Latency.Milliseconds()), span(seconds(b.took)))
-	if d.Seconds > 1.1*seconds(b.took) && d.Seconds > seconds(b.took)+5 {
-		d.Basis += fmt.Sprintf(" What the runs took longer than that, of %s, went into refusals, failures and their retries, and calls to other models.", span(d.Seconds))
-	}
 	d.calls = runner.Count(b.Calls, "call") + " of " + b.group
 }
 
 // pointless says of twice each limit that twice one of them does as well.
 func (d *Data) pointless(a Advice) bool {
 	return strings.HasPrefix(a.Change, twice) && slices.ContainsFunc(d.Advice, func(o Advice) bool {
-		return o.Change != a.Change && (strings.HasPrefix(o.Change, higher) || strings.HasPrefix(o.Change, "--concurrency ")) && o.Seconds < a.Seconds*leastGain
+		return o.Change != a.Change && (strings.HasPrefix(o.Change, higher) || strings.HasPrefix(o.Change, "a concurrency ")) && o.Seconds < a.Seconds*leastGain
 	})
 }
 
@@ -118,7 +121,7 @@ func (d *Data) measured(group string) (b batch) {
 	}
 	// What is not given is taken for none, but a limit that was learned is known.
 	none := limit.Cap{Set: true}
-	b.Limits = limit.Limits{RPM: none, TPM: none, ITPM: none, OTPM: none, RPD: none, TPD: none, Concurrency: int(d.sum.Concur)}
+	b.Limits = limit.Limits{RPM: none, TPM: none, ITPM: none, OTPM: none, RPD: none, TPD: none, Concurrency: int(d.ceiling(group))}
 	for _, l := range d.Limits {
 		if c := capOf(&b.Limits, l.Name); c != nil && l.Group == group && l.N > 0 {
 			c.N = l.N
@@ -142,6 +145,16 @@ func (d *Data) measured(group string) (b batch) {
 		}
 	}
 	return b
+}
+
+// ceiling is how many calls at once the user allowed a group; 0 = no number was given.
+func (d *Data) ceiling(group string) int64 {
+	for name, n := range d.sum.Concur {
+		if clean(name, maxName) == group {
+			return n
+		}
+	}
+	return 0
 }
 
 func capOf(l *limit.Limits, name string) *limit.Cap {
@@ -184,8 +197,8 @@ func (b *batch) changes() (all []change) {
 		}
 	}
 	if n := b.Limits.Concurrency; n > 0 {
-		try(fmt.Sprintf("--concurrency %d instead of %d", 2*n, n), "if the provider answers as fast with twice the calls at once", func(r *runner.Replay) { r.Limits.Concurrency *= 2 })
-		doubled = append(doubled, fmt.Sprintf("--concurrency %d", 2*n))
+		try(fmt.Sprintf("a concurrency of %d instead of %d", 2*n, n), "if the provider answers as fast with twice the calls at once", func(r *runner.Replay) { r.Limits.Concurrency *= 2 })
+		doubled = append(doubled, fmt.Sprintf("concurrency %d", 2*n))
 	}
 	if len(doubled) > 1 {
 		try(twice+" ("+strings.Join(doubled, ", ")+")", "one limit alone leaves the others in force", func(r *runner.Replay) {

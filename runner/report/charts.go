@@ -24,8 +24,8 @@ func (d *Data) charts() (all []Chart, err error) {
 		add(t.overTime("Queue wait", "From when a call could have gone until it went.", "seconds",
 			line{name: "half of the calls", values: t.quantile(0.5)}, line{name: "95 of 100", values: t.quantile(0.95)}))
 		flight := []line{{name: "most at once", values: t.most(func(p *series.Point) int64 { return p.InFlight })}}
-		if d.sum.Concur > 0 {
-			flight = append(flight, line{name: fmt.Sprintf("--concurrency %d", d.sum.Concur), limit: true, values: t.most(func(*series.Point) int64 { return d.sum.Concur })})
+		if most := d.sum.Concur.Sum(); most > 0 && !d.group() {
+			flight = append(flight, line{name: fmt.Sprintf("concurrency %d", most), limit: true, values: t.most(func(*series.Point) int64 { return most })})
 		}
 		add(t.overTime("Calls in flight", "Sent and not yet answered.", "calls", flight...))
 		add(t.overTime("Reserved and used tokens", "What calls took from the limits, and what answers say was billed.", "tokens so far",

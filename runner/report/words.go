@@ -26,6 +26,9 @@ func (d *Data) words(what string) string {
 			if l, ok := d.limit(bare, group); ok {
 				return l.words() + " of " + group
 			}
+			if n := d.ceiling(group); bare == "concurrency" && n > 0 {
+				return fmt.Sprintf("the ceiling of %d calls at once (concurrency, given) of %s", n, group)
+			}
 			return d.words(bare) + " (" + group + ")"
 		}
 	}
@@ -38,8 +41,8 @@ func (d *Data) words(what string) string {
 	case "":
 		return "nothing: calls went as they came, or the last answers were waited for"
 	case "concurrency":
-		if d.sum.Concur > 0 {
-			return fmt.Sprintf("the ceiling of %d calls at once (--concurrency)", d.sum.Concur)
+		if n := d.sum.Concur.Sum(); n > 0 && !d.group() {
+			return fmt.Sprintf("the ceiling of %d calls at once (--concurrency)", n)
 		}
 		return "the number of calls at once, which grows with the answers"
 	case "remaining quota":

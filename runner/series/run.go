@@ -35,7 +35,7 @@ type Run struct {
 	Doubtful  int64     `json:"unknown_outcomes,omitempty"`  // calls that may have been billed
 	Wait      Histogram `json:"queue_wait_ms,omitzero"`      // of each call
 	InFlight  int64     `json:"in_flight_most,omitempty"`    // at once
-	Concur    int64     `json:"concurrency_given,omitempty"` // the user's ceiling; 0 = none
+	Concur    Tally     `json:"concurrency_given,omitempty"` // the user's ceilings, by group
 }
 
 // Limit is one limit of one limit group.
