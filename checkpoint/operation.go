@@ -76,6 +76,8 @@ type Attempt struct {
 	RequestID  string // the provider's
 	Charge     Charge // as reserved; later runs seed their limits with it
 	Sent       bool   // bytes may have left
+	AnswerID   string // by which the provider can be asked for the answer; "" = not known, or it cannot
+	LookedUp   bool   // the answer did not come by the call itself, but by asking for it
 }
 
 // Charge is what an attempt took from the limits.

@@ -61,6 +61,8 @@ const (
 	attemptTokens
 	attemptOutput
 	attemptSent
+	attemptAnswerID
+	attemptLookedUp
 )
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once, then shared
@@ -118,7 +120,9 @@ func appendAttempt(b []byte, a *Attempt) []byte {
 	b = appendInt(b, attemptRequests, a.Charge.Requests)
 	b = appendInt(b, attemptTokens, a.Charge.Tokens)
 	b = appendInt(b, attemptOutput, a.Charge.Output)
-	return appendBool(b, attemptSent, a.Sent)
+	b = appendBool(b, attemptSent, a.Sent)
+	b = appendString(b, attemptAnswerID, a.AnswerID)
+	return appendBool(b, attemptLookedUp, a.LookedUp)
 }
 
 // seal appends the checksum. The key is part of it, so that a row under another row's key is seen.

@@ -184,6 +184,10 @@ func (d *decoder) attempt(a *Attempt, b []byte) bool {
 			a.Charge.Output = f.int()
 		case attemptSent:
 			a.Sent = f.v != 0
+		case attemptAnswerID:
+			a.AnswerID = string(f.b)
+		case attemptLookedUp:
+			a.LookedUp = f.v != 0
 		}
 	}
 	return true

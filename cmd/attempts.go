@@ -15,14 +15,15 @@ type attempt struct {
 	Provider string    `json:"provider"`
 	Model    string    `json:"model"`
 	At       time.Time `json:"at"`
-	Status   int       `json:"status"` // 0 = no answer
-	Class    string    `json:"class"`  // "" = answered
+	Status   int       `json:"status"`              // 0 = no answer
+	Class    string    `json:"class"`               // "" = answered
+	LookedUp bool      `json:"looked_up,omitempty"` // its answer was lost, and fetched by its id
 }
 
 func attemptsOf(op *checkpoint.Operation) []attempt {
 	out := make([]attempt, 0, len(op.Attempts))
 	for _, a := range op.Attempts {
-		out = append(out, attempt{a.Provider, a.Model, a.At.UTC(), a.StatusCode, a.Class})
+		out = append(out, attempt{a.Provider, a.Model, a.At.UTC(), a.StatusCode, a.Class, a.LookedUp})
 	}
 	return out
 }

@@ -66,7 +66,7 @@ func (o *observeOptions) openLog(stop func(error)) (*eventLog, error) {
 // levels of the transitions; those that are missing are not logged.
 var levels = map[runner.Transition]slog.Level{
 	runner.Granted: slog.LevelDebug, runner.Sent: slog.LevelDebug, runner.Answered: slog.LevelDebug,
-	runner.Completed: slog.LevelInfo, runner.Suppressed: slog.LevelInfo, runner.CacheHit: slog.LevelInfo, runner.Retried: slog.LevelInfo, runner.Left: slog.LevelInfo,
+	runner.Completed: slog.LevelInfo, runner.Suppressed: slog.LevelInfo, runner.CacheHit: slog.LevelInfo, runner.LookedUp: slog.LevelInfo, runner.Retried: slog.LevelInfo, runner.Left: slog.LevelInfo,
 	runner.Failed: slog.LevelWarn, runner.Refused: slog.LevelWarn, runner.FellBack: slog.LevelWarn, runner.Held: slog.LevelWarn,
 	runner.DeadLettered: slog.LevelError, runner.Fixed: slog.LevelWarn, runner.Pressed: slog.LevelWarn,
 }

@@ -39,7 +39,7 @@ func listUnknown(env Env, path string, asJSON bool) error {
 		for i, a := range op.Attempts {
 			// The last call of a row in flight without a run was cut off by a crash.
 			if a.Class == "unknown" || op.Status == checkpoint.InFlight && i == len(op.Attempts)-1 {
-				d.Calls = append(d.Calls, attempt{a.Provider, a.Model, a.At.UTC(), a.StatusCode, a.Class})
+				d.Calls = append(d.Calls, attempt{a.Provider, a.Model, a.At.UTC(), a.StatusCode, a.Class, a.LookedUp})
 			}
 		}
 		switch {

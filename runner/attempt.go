@@ -37,12 +37,18 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	resp, err := do(ctx, r.client(j), provider.Request{
 		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
+		// A look-up needs the id also after a crash. A store that fails is found
+		// out when the attempt ends.
+		OnID: func(id string) {
+			j.op.Attempts[n].AnswerID = id
+			_ = r.book.store.Put(&j.op)
+		},
 	})
 	mine := &j.op.Attempts[n]
 	if err != nil {
 		perr := asProviderError(err)
 		mine.StatusCode, mine.Class, mine.RequestID, mine.Sent = perr.StatusCode, perr.Kind.String(), perr.RequestID, perr.Sent
-		j.op.RequestID = perr.RequestID
+		mine.AnswerID, j.op.RequestID = perr.AnswerID, perr.RequestID
 		if perr.Unknown() {
 			mine.Class = classUnknown
 		}
@@ -161,7 +167,7 @@ func (r *run) line(j *job) *result.Line {
 				InputTokens: j.op.Usage.Input, OutputTokens: j.op.Usage.Output,
 				CachedTokens: j.op.Usage.Cached, ReasoningTokens: j.op.Usage.Reasoning,
 			},
-			LatencyMS: j.op.LatencyMS, Metadata: j.rec.Metadata, Incarnation: j.op.Incarnation, Run: r.book.meta.Salt, CopyOf: j.op.CopyOf, Cached: j.op.FromCache,
+			LatencyMS: j.op.LatencyMS, Metadata: j.rec.Metadata, Incarnation: j.op.Incarnation, Run: r.book.meta.Salt, CopyOf: j.op.CopyOf, Cached: j.op.FromCache, LookedUp: j.found(),
 			Degraded: j.op.Degraded,
 		},
 	}

@@ -125,9 +125,12 @@ func (d *dispatcher) send(now time.Time) {
 			return
 		}
 		d.attempts.Add(1)
-		if j.kept != nil {
+		switch {
+		case j.kept != nil:
 			go d.serve(j)
-		} else {
+		case j.looking:
+			go d.lookUp(d.wire, j)
+		default:
 			go d.attempt(d.wire, j)
 		}
 		d.relax(now)
@@ -165,6 +168,8 @@ func (d *dispatcher) handle(ev event) {
 	case eventFailed:
 		ev.reply <- d.sched.failed(ev.at, ev.job, ev.err)
 		d.tellOutage(ev)
+	case eventLooked:
+		ev.reply <- d.sched.looked(ev.at, ev.job, ev.found, ev.err)
 	case eventStored:
 		d.sched.stored(ev.job, ev.stored)
 		d.sched.tellStored(time.Now(), ev.job, ev.stored)
@@ -226,6 +231,11 @@ func (d *dispatcher) enter(now time.Time, j *job) {
 		d.sched.unsettled--
 	}
 	if j.hold {
+		d.sched.resume(j)
+	}
+	if j.hold && d.sched.findable(j) {
+		j.after = func(time.Time) verdict { return verdict{status: checkpoint.Unknown} }
+	} else if j.hold {
 		d.sched.count.Held++
 		d.sched.tell(now, j, Event{What: Held})
 		return

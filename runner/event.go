@@ -33,6 +33,7 @@ const (
 	Suppressed                     // served by the answer to an identical request
 	CacheHit                       // served by an answer that an earlier run kept
 	Fixed                          // leaves the queue for the fixed answer, without a call
+	LookedUp                       // its lost answer was asked for; Reason is what was found: found, running, ended, gone, failed
 	Measured                       // no operation's: how much of a limit is used
 	Pressed                        // no operation's: another level of pressure
 	transitions                    // their number
@@ -40,7 +41,7 @@ const (
 
 var transitionNames = [transitions]string{
 	"queued", "left", "granted", "retried", "sent", "answered", "failed", "refused", "fell_back", "completed", "dead_letter", "held",
-	"suppressed", "cache_hit", "fixed_answer", "measured", "pressure",
+	"suppressed", "cache_hit", "fixed_answer", "looked_up", "measured", "pressure",
 }
 
 // String gives the transition's name.

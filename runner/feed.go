@@ -244,7 +244,7 @@ func (r *run) row(j *job) error {
 	op.Sum, op.Line = j.rec.Sum, j.rec.Line
 	op.Provider, op.Model = r.Targets[j.lane].Provider, j.rec.Model
 	if op.Status == checkpoint.Unknown {
-		j.hold, j.gave = j.rec.Never, gaveOf(op.Degraded)
+		j.hold, j.gave = j.rec.Never || r.Policy.HoldUnknown, gaveOf(op.Degraded)
 		// Also one that the run before had no time to wait for.
 		if ready := lastAttempt(&op).Add(retry.ReconcileDelay); op.NotBefore.Before(ready) {
 			op.NotBefore = ready

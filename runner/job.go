@@ -30,6 +30,12 @@ type job struct {
 	kept   *cache.Entry // the answer that serves it; nil = it is to be asked
 	hold   bool         // its outcome is unknown and it must not be sent again
 
+	after        func(time.Time) verdict // what becomes of it if a look-up finds nothing; nil = it is sent again
+	looking      bool                    // a look-up of it is to be made
+	looked       string                  // the answer's id of which a look-up told all
+	looks        int                     // look-ups so far
+	lookFailures int                     // those that failed
+
 	cost     limit.Cost
 	reserved int64 // output tokens in cost and in the cost bound
 	cap      int64 // of the output; 0 = none goes out with it
@@ -61,6 +67,12 @@ func (j *job) tries() (n int) {
 		}
 	}
 	return n
+}
+
+// found says that the answer was looked up.
+func (j *job) found() bool {
+	n := len(j.op.Attempts)
+	return n > 0 && j.op.Attempts[n-1].LookedUp
 }
 
 // deadLetter is why an operation ends without an answer.
@@ -97,6 +109,7 @@ const (
 	eventSent     eventKind = iota // the request was written
 	eventAnswered                  // a whole answer came
 	eventFailed                    // no answer; reply wants a verdict
+	eventLooked                    // a look-up ended; reply wants a verdict
 	eventStored                    // what became of it is durable
 	eventFatal                     // the store or a file failed
 	eventUnread                    // nobody takes the copies of results
@@ -109,6 +122,7 @@ type event struct {
 	attempt int // which attempt of the job, so that a late event is known
 	at      time.Time
 	resp    *provider.Response
+	found   *provider.Found
 	err     *provider.Error
 	fatal   error
 	reply   chan verdict

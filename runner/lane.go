@@ -243,18 +243,6 @@ func (l *lane) reweigh() {
 	}
 }
 
-// wake moves what is due to the queue and returns when more will be.
-func (l *lane) wake(now time.Time) time.Time {
-	for {
-		j, due := l.delayed.Pop(now)
-		if !due {
-			at, _ := l.delayed.Next()
-			return at
-		}
-		l.enqueue(j)
-	}
-}
-
 // pick takes the job that fits best from the queue, with its reservation, or
 // says what it waits for. afford is asked before anything is reserved.
 func (l *lane) pick(now time.Time, afford func(*job) bool) (*job, limit.Wait) {

@@ -288,6 +288,11 @@ func (s *scheduler) shut(now time.Time, l *lane, stop *Stop, kind provider.Kind)
 	}
 	for _, j := range slices.Concat(l.ready.Drain(), l.delayed.Drain(), l.release()) {
 		s.size -= len(j.rec.Body)
+		if j.after != nil {
+			s.leave(stop) // it waits for a look-up alone
+			s.tell(now, j, Event{What: Left})
+			continue
+		}
 		if s.assign(now, j) && !s.serves(j) {
 			s.size += len(j.rec.Body)
 			s.lane(j).enqueue(j)

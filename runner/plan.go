@@ -175,11 +175,11 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 		}
 		op.NotBefore = lastAttempt(op).Add(retry.ReconcileDelay)
 		p.noteUnknown(op.ID)
-		p.doubt(c, b.index, i)
+		p.doubt(c, b.index, i, op)
 		return true, nil
 	case checkpoint.Unknown:
 		p.noteUnknown(op.ID)
-		p.doubt(c, b.index, i)
+		p.doubt(c, b.index, i, op)
 	}
 	return false, nil
 }
@@ -239,10 +239,12 @@ func (p *plan) set(i int, s stand, count, skipped *int) {
 	*count++
 }
 
-// doubt gives an entry of unknown outcome its stand.
-func (p *plan) doubt(c *Config, ix *input.Index, i int) {
+// doubt gives an entry of unknown outcome its stand. One whose answer has an id
+// is to be looked up, also where it would be held.
+func (p *plan) doubt(c *Config, ix *input.Index, i int, op *checkpoint.Operation) {
+	n := len(op.Attempts)
 	switch {
-	case c.Policy.HoldUnknown:
+	case c.Policy.HoldUnknown && (n == 0 || op.Attempts[n-1].AnswerID == "" || p.stand[i] == standSkip):
 		p.set(i, standHeld, &p.held, &p.skipped)
 	case p.stand[i] == standTodo && !ix.Entry(i).Invalid():
 		p.unsettled++

@@ -37,6 +37,8 @@ type scheduler struct {
 	parked []int   // entries that are held and would only fill the memory
 
 	served  []*job // to be served by an answer that is kept
+	lookups []*job // to be looked up
+	looking int    // look-ups that are out
 	wire    int    // granted, not yet answered
 	open    sums   // what those have taken from the limits
 	storing int    // answered or refused, not yet durable
@@ -116,7 +118,9 @@ type counts struct {
 	Used                                  checkpoint.Usage
 	Completed, Failed, Held               int64
 	Truncated, Refused, Suppressed        int64
-	CacheHits                             int64
+	CacheHits, Found                      int64
+	Resolved                              int64           // calls of unknown outcome of which a look-up told more
+	Cleared                               map[string]bool // operations of which no call is in doubt any more
 	Classes                               map[string]*classCount
 	Fallbacks                             map[fallback]int64
 	Degraded                              int64            // results that gave something up
@@ -171,7 +175,7 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 		j.due = j.op.NotBefore
 		l.delayed.Push(j, j.op.NotBefore)
 	default:
-		l.enqueue(j)
+		s.ready(j)
 	}
 	s.tell(j.due, j, Event{What: Queued})
 	return nil
@@ -230,7 +234,7 @@ func (s *scheduler) next(now time.Time) (*job, time.Time) {
 		}
 		wake = earliest(wake, until)
 	}
-	return nil, wake
+	return s.nextLookUp(), wake
 }
 
 // ask lets one lane grant a job, or notes what it waits for. The wait that
@@ -239,7 +243,7 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 	if l.down != nil {
 		return nil, time.Time{}
 	}
-	wake := l.wake(now)
+	wake := s.wake(now, l)
 	var wait limit.Wait
 	switch {
 	case now.Before(l.paused):

@@ -35,11 +35,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	}
 	if resp.Usage.Known {
 		l.learn(j, resp.Usage)
-		c.TokensUsed += resp.Usage.Input + resp.Usage.Output
-		c.Used.Input += resp.Usage.Input
-		c.Used.Output += resp.Usage.Output
-		c.Used.Cached += resp.Usage.Cached
-		c.Used.Reasoning += resp.Usage.Reasoning
+		c.used(resp.Usage)
 	}
 	c.LastDone = now
 	switch resp.Finish {
@@ -52,6 +48,15 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 		What: Answered, StatusCode: resp.StatusCode, RequestID: resp.RequestID, Used: resp.Usage.Input + resp.Usage.Output, Output: resp.Usage.Output,
 		Latency: now.Sub(resp.SentAt), Cost: s.money.spent - spent,
 	})
+}
+
+// used adds what an answer says that it used.
+func (c *counts) used(u provider.Usage) {
+	c.TokensUsed += u.Input + u.Output
+	c.Used.Input += u.Input
+	c.Used.Output += u.Output
+	c.Used.Cached += u.Cached
+	c.Used.Reasoning += u.Reasoning
 }
 
 // failed settles a call without an answer and decides what follows.
@@ -121,6 +126,14 @@ func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 	default: // Park, Stop, Leave: the operation stays pending
 		v.notBefore = time.Time{}
 		s.halt(now, l, d)
+	}
+	if err.Unknown() && (v.status == checkpoint.DeadLetter || d.Action == retry.Hold) && s.findable(j) {
+		return s.lookFirst(j, err.SentAt, func(now time.Time) verdict {
+			if j.way.choice() {
+				s.fallBack(now, j, err, d, &v)
+			}
+			return v
+		})
 	}
 	if j.way.choice() {
 		s.fallBack(now, j, err, d, &v)

@@ -63,6 +63,7 @@ type Summary struct {
 	Truncated      int64    `json:"truncated"`
 	Refused        int64    `json:"refused"`
 	Suppressed     int64    `json:"duplicates_suppressed"`
+	LookedUp       int64    `json:"looked_up"`             // operations whose answer was lost, and fetched by its id
 	CacheHits      int64    `json:"cache_hits"`            // operations served by a kept answer, without a call
 	PossiblyTwice  int64    `json:"possibly_billed_twice"` // calls whose outcome was unknown
 	UnknownOps     []string `json:"unknown_operations,omitempty"`
@@ -120,8 +121,8 @@ func (r *run) summary() *Summary {
 		Completed: int64(p.done) + c.Completed, Failed: int64(p.dead) + c.Failed, Unknown: int64(p.held) + c.Held,
 		Calls: c.Calls, Retries: c.Retries, RateLimited: c.RateLimited,
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
-		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed, CacheHits: c.CacheHits,
-		PossiblyTwice: int64(p.unknowns) + c.Unknowns, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
+		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed, CacheHits: c.CacheHits, LookedUp: c.Found,
+		PossiblyTwice: int64(p.unknowns) + c.Unknowns - c.Resolved, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
 	}
 	s.Degraded, s.DegradedBy, s.HeldBack = c.Degraded, maps.Clone(c.DegradedBy), int64(r.sched.heldBack())
 	for level := route.Light; level <= route.Severe; level++ {
@@ -143,6 +144,7 @@ func (r *run) summary() *Summary {
 			s.UnknownOps = append(s.UnknownOps, id)
 		}
 	}
+	s.UnknownOps = slices.DeleteFunc(s.UnknownOps, func(id string) bool { return c.Cleared[id] })
 	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]
 	s.Classes = r.classes()
 	if s.Stop != nil {

@@ -22,12 +22,12 @@ type Metrics struct {
 	registry *prometheus.Registry
 	names    names
 
-	requests, unsent, reserved, used, retries, hits *prometheus.CounterVec
-	fallbacks, duplicates, kept, cost, unknown      *prometheus.CounterVec
-	operations, dead, degraded                      *prometheus.CounterVec
-	pressure                                        *prometheus.GaugeVec
-	depth, inFlight, limit, limitUsed               *prometheus.GaugeVec
-	wait, latency                                   *prometheus.HistogramVec
+	requests, unsent, reserved, used, retries, hits     *prometheus.CounterVec
+	fallbacks, duplicates, kept, lookups, cost, unknown *prometheus.CounterVec
+	operations, dead, degraded                          *prometheus.CounterVec
+	pressure                                            *prometheus.GaugeVec
+	depth, inFlight, limit, limitUsed                   *prometheus.GaugeVec
+	wait, latency                                       *prometheus.HistogramVec
 }
 
 // Buckets in seconds: a call may wait for a second or for the next day, and
@@ -65,6 +65,7 @@ func New(c *runner.Config) *Metrics {
 	m.fallbacks = counter("llm_fallbacks_total", "Operations that went to another target.", "from_provider", "to_provider", "reason")
 	m.duplicates = counter("llm_duplicate_suppressed_total", "Operations served by the answer to an identical request.", "task_type")
 	m.kept = counter("llm_cache_hits_total", "Operations served by an answer that an earlier run kept, without a call.", "provider", "model")
+	m.lookups = counter("llm_lookups_total", "Questions for answers that were lost, by what was found: found, running, ended, gone, failed.", "provider", "model", "result")
 	m.cost = counter("llm_cost_total", "Cost of calls, in the unit of the prices; calls that may have been billed count in full.", "provider", "model")
 	m.unknown = counter("llm_unknown_outcomes_total", "Calls without a whole answer that may have been billed.", "provider", "model")
 	m.operations = counter("llm_operations_total", "Operations that need nothing more: completed, dead_letter, held.", "status")
@@ -129,6 +130,8 @@ func (m *Metrics) Observe(e runner.Event) {
 		m.duplicates.WithLabelValues(task).Inc()
 	case runner.CacheHit:
 		m.kept.WithLabelValues(provider, model).Inc()
+	case runner.LookedUp:
+		m.lookups.WithLabelValues(provider, model, e.Reason).Inc()
 	case runner.Measured:
 		m.limit.WithLabelValues(provider, model, e.Limit).Set(float64(e.Max))
 		m.limitUsed.WithLabelValues(provider, model, e.Limit).Set(float64(e.Used))

@@ -47,6 +47,7 @@ func TestNamesAndLabels(t *testing.T) {
 		func(e *runner.Event) { e.What, e.Class = runner.Retried, "unknown" },
 		func(e *runner.Event) { e.What, e.Class = runner.DeadLettered, "request_exceeds_tpm" },
 		func(e *runner.Event) { e.What, e.Limit = runner.Refused, "tokens" },
+		func(e *runner.Event) { e.What, e.Reason = runner.LookedUp, "found" },
 		func(e *runner.Event) { e.What, e.FromProvider, e.Reason = runner.FellBack, "house", "rate_limited" },
 		func(e *runner.Event) { e.What, e.Model, e.Limit, e.Used, e.Max = runner.Measured, "", "rpm", 3, 60 },
 	} {
@@ -69,6 +70,7 @@ func TestNamesAndLabels(t *testing.T) {
 		`llm_fallbacks_total{from_provider="house",reason="rate_limited",to_provider="openai"} 1`,
 		`llm_duplicate_suppressed_total{task_type="triage"} 1`,
 		`llm_cache_hits_total{` + target + `} 1`,
+		`llm_lookups_total{` + target + `,result="found"} 1`,
 		`llm_in_flight{` + target + `} -2`, // one granted, three ended
 		`llm_cost_total{` + target + `} 0.5`,
 		`llm_unknown_outcomes_total{` + target + `} 1`,

@@ -153,7 +153,7 @@ func (c *Caller) Header(name string) string { return c.header.Get(name) }
 
 // Post sends body and reads the whole answer; with read not nil, a success is
 // handed to it as it comes in (see [Transport.Stream]). Its errors are
-// complete.
+// complete; with one comes what there was of a success.
 func (c *Caller) Post(ctx context.Context, target *url.URL, r Request, body []byte, read func(io.Reader) error) (*Reply, *Error) {
 	h := c.header
 	if r.Key != "" {
@@ -161,6 +161,10 @@ func (c *Caller) Post(ctx context.Context, target *url.URL, r Request, body []by
 		h.Set("Idempotency-Key", r.Key)
 	}
 	x := Exchange{URL: target, Header: h, Body: body, OnSent: r.OnSent}
+	id := ""
+	if c.Profile.Generations {
+		x.OnHead = func(h http.Header) { id = c.generation(h, r) }
+	}
 	var reply *Reply
 	var failed *Error
 	if read == nil {
@@ -169,11 +173,35 @@ func (c *Caller) Post(ctx context.Context, target *url.URL, r Request, body []by
 		reply, failed = c.transport.Stream(ctx, x, read)
 	}
 	if failed != nil {
-		failed.Provider = c.Name
-		failed.Message = c.Redactor.Clean(failed.Message)
-		return nil, failed
+		failed.AnswerID = id
+		return reply, c.sign(failed)
 	}
 	return reply, nil
+}
+
+// generation reads the id under which OpenRouter keeps the figures of a call.
+func (c *Caller) generation(h http.Header, r Request) string {
+	id := c.Redactor.CleanName(h.Get("X-Generation-Id"))
+	if id != "" && r.Stream && r.OnID != nil {
+		r.OnID(id)
+	}
+	return id
+}
+
+// Get reads what a URL gives. Its errors are complete.
+func (c *Caller) Get(ctx context.Context, target *url.URL) (*Reply, *Error) {
+	reply, failed := c.transport.Do(ctx, Exchange{Method: http.MethodGet, URL: target, Header: c.header})
+	if failed != nil {
+		return nil, c.sign(failed)
+	}
+	return reply, nil
+}
+
+// sign completes an error of the transport.
+func (c *Caller) sign(e *Error) *Error {
+	e.Provider = c.Name
+	e.Message = c.Redactor.Clean(e.Message)
+	return e
 }
 
 // Refuse is the error of a request that was not sent because it is wrong.
@@ -192,6 +220,9 @@ func (c *Caller) Failure(reply *Reply, code, text string, wait time.Duration) *E
 		Body: c.Redactor.FaultBody(h, reply.Body),
 		Rate: ParseRate(h, c.Profile.Dialect, reply.Done),
 		Sent: true, SentAt: reply.SentAt,
+	}
+	if c.Profile.Generations {
+		e.AnswerID = c.Redactor.CleanName(h.Get("X-Generation-Id"))
 	}
 	e.RetryAfter, e.HasRetryAfter = WaitHint(h, wait, e.Rate, text, reply.Done)
 	if reply.StatusCode == http.StatusUnauthorized && c.header.Get(c.Profile.AuthHeader) == "" && c.header.Get("Authorization") == "" {

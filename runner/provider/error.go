@@ -37,6 +37,7 @@ type Error struct {
 	Code       string // the provider's own code or type
 	Message    string // at most 2 KiB
 	RequestID  string
+	AnswerID   string // by which a [Looker] finds the answer that was lost; empty = it cannot
 	Body       []byte // the answer's own body, as JSON; see [Redactor.FaultBody]
 
 	RetryAfter    time.Duration // the server's hint: a lower bound of the wait, from when the answer came

@@ -29,6 +29,7 @@ type Profile struct {
 	Wire            Wire
 	Aliases         []string // other names by which it is found
 	DefaultCap      int64    // output cap sent where a request names none and the API wants one; 0 = none is sent
+	Generations     bool     // keeps figures of each call under the id in X-Generation-Id, and no response by its own id
 	NoStreamOptions bool     // refuses stream_options; usage comes in the last chunk all the same
 
 	Caps        []CapRule // the first match names the output cap of a chat completion
@@ -165,7 +166,7 @@ func Profiles() []Profile {
 		},
 		{
 			Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyEnv: []string{"OPENROUTER_API_KEY"}, BaseEnv: "OPENROUTER_BASE_URL",
-			AuthHeader: bearer, Caps: always, Accounting: "sum",
+			AuthHeader: bearer, Caps: always, Accounting: "sum", Generations: true,
 		},
 		{
 			Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyEnv: []string{"GROQ_API_KEY"}, BaseEnv: "GROQ_BASE_URL", EnvPath: "/openai/v1",

@@ -34,6 +34,11 @@ type Request struct {
 	// the answer came before that, just ahead of its being returned. It is
 	// never called after Do has returned, and must not block. May be nil.
 	OnSent func(time.Time)
+
+	// OnID is called at most once, as soon as the answer's id is known, if a
+	// look-up takes it and the answer is streamed (see [Looker]). It is called
+	// by the goroutine that called Do; nil = nobody wants it.
+	OnID func(id string)
 }
 
 // Response is a whole and successful answer.

@@ -110,12 +110,14 @@ func (t *Transport) Close() {
 	}
 }
 
-// Exchange is one POST to make.
+// Exchange is one request to make.
 type Exchange struct {
+	Method string // empty = POST
 	URL    *url.URL
 	Header http.Header // not changed
 	Body   []byte
-	OnSent func(time.Time) // see [Request.OnSent]
+	OnSent func(time.Time)   // see [Request.OnSent]
+	OnHead func(http.Header) // called with the headers of a success, ahead of its body; may be nil
 }
 
 // Reply is an answer whose body has been read. Of one that is no success the
@@ -128,7 +130,8 @@ type Reply struct {
 }
 
 // Do makes the exchange. The error has no Provider yet, and raw text only in
-// Err. Redirects are errors; other statuses are replies.
+// Err. Redirects are errors; other statuses are replies. Of a success whose body
+// did not come whole, both are returned: the reply holds what came.
 func (t *Transport) Do(ctx context.Context, x Exchange) (*Reply, *Error) {
 	return t.exchange(ctx, x, nil)
 }
@@ -146,12 +149,17 @@ func (t *Transport) Stream(ctx context.Context, x Exchange, read func(io.Reader)
 func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reader) error) (*Reply, *Error) {
 	w, ctx := newWatch(ctx, t.timeouts, x.OnSent)
 	defer w.end()
+	method := x.Method
+	if method == "" {
+		method = http.MethodPost
+	}
 	req := &http.Request{
-		Method: http.MethodPost, URL: x.URL, Host: x.URL.Host,
+		Method: method, URL: x.URL, Host: x.URL.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: x.Header, ContentLength: int64(len(x.Body)),
-		// GetBody stays nil: with it, and an Idempotency-Key, net/http sends a
-		// POST again by itself when a kept connection drops.
+		// GetBody stays nil, and Body does not: else net/http sends a GET, or a
+		// POST with an Idempotency-Key, again by itself when a kept connection
+		// drops.
 		Body: io.NopCloser(bytes.NewReader(x.Body)),
 	}
 	resp, err := t.rt.RoundTrip(req.WithContext(w.traced(ctx, t.traced)))
@@ -161,6 +169,9 @@ func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reade
 	defer resp.Body.Close()
 	w.answered()
 	reply := &Reply{StatusCode: resp.StatusCode, Header: resp.Header, SentAt: w.sentAt()}
+	if x.OnHead != nil && resp.StatusCode/100 == 2 {
+		x.OnHead(resp.Header)
+	}
 	encoded := resp.Header.Get("Content-Encoding")
 	encoded = strings.TrimPrefix(encoded, "identity")
 	switch {
@@ -182,7 +193,7 @@ func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reade
 	reply.Done = time.Now()
 	switch {
 	case err != nil:
-		return nil, w.failure(PhaseBody, resp.StatusCode, err)
+		return reply, w.failure(PhaseBody, resp.StatusCode, err)
 	case int64(len(reply.Body)) > t.maxResponse:
 		return nil, w.refusal(resp.StatusCode, KindResponseTooLarge, tooLarge(t.maxResponse))
 	}

@@ -110,6 +110,7 @@ func (p *parser) meta(m *Meta) {
 		m.CopyOf = p.str()
 	}
 	m.Cached = p.has(`,"cached":true`)
+	m.LookedUp = p.has(`,"looked_up":true`)
 	if p.has(`,"degraded":[`) {
 		m.Degraded = append(m.Degraded, p.str())
 		for p.has(",") {

@@ -45,10 +45,11 @@ type Meta struct {
 	Finish      string          `json:"finish,omitempty"` // stop, length, refused, content_filter, tool_calls
 	Class       string          `json:"class,omitempty"`  // error class of a dead letter
 	Incarnation int             `json:"incarnation,omitempty"`
-	CopyOf      string          `json:"copy_of,omitempty"`  // operation ID whose answer this one shares
-	Cached      bool            `json:"cached,omitempty"`   // the answer was kept by an earlier run: no call was made for it
-	Degraded    []string        `json:"degraded,omitempty"` // what was given up under pressure, such as max_tokens:256
-	Run         string          `json:"run"`                // the run's salt, hex
+	CopyOf      string          `json:"copy_of,omitempty"`   // operation ID whose answer this one shares
+	Cached      bool            `json:"cached,omitempty"`    // the answer was kept by an earlier run: no call was made for it
+	LookedUp    bool            `json:"looked_up,omitempty"` // the call's answer was lost on its way, and fetched from the provider after
+	Degraded    []string        `json:"degraded,omitempty"`  // what was given up under pressure, such as max_tokens:256
+	Run         string          `json:"run"`                 // the run's salt, hex
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 	Native      json.RawMessage `json:"native,omitempty"` // the provider's own body, if it was to be kept
 }
@@ -143,6 +144,9 @@ func (m *Meta) append(b []byte) []byte {
 	}
 	if m.Cached {
 		b = append(b, `,"cached":true`...)
+	}
+	if m.LookedUp {
+		b = append(b, `,"looked_up":true`...)
 	}
 	for i, what := range m.Degraded {
 		str([2]string{`,"degraded":[`, `,`}[min(i, 1)], what)

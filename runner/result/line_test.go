@@ -17,7 +17,7 @@ func testLine() *Line {
 		Error:    &Error{Code: "server", Message: "status 500"},
 		LLM: Meta{
 			Op: "a-1", Digest: "ab", Key: "k", Line: 3, Sum: "cd", Provider: "openai", Model: "gpt-5-mini", Attempts: 2,
-			Usage: Usage{1, 2, 3, 4}, LatencyMS: 812, Finish: "stop", Class: "server", Incarnation: 1, CopyOf: "a-0", Cached: true, Degraded: []string{"max_tokens:256", "smaller_model"}, Run: "5a17",
+			Usage: Usage{1, 2, 3, 4}, LatencyMS: 812, Finish: "stop", Class: "server", Incarnation: 1, CopyOf: "a-0", Cached: true, LookedUp: true, Degraded: []string{"max_tokens:256", "smaller_model"}, Run: "5a17",
 			Metadata: json.RawMessage(`{"tag":"x"}`), Native: json.RawMessage(`[1]`),
 		},
 	}
@@ -27,7 +27,7 @@ func TestEncodeIsStable(t *testing.T) {
 	const full = `{"id":"llmbatch-1","custom_id":"a-1","response":{"status_code":200,"request_id":"req_1","body":{"n":1.0}},` +
 		`"error":{"code":"server","message":"status 500"},"llmbatch":{"op":"a-1","digest":"ab","key":"k","line":3,"sum":"cd",` +
 		`"provider":"openai","model":"gpt-5-mini","attempts":2,"usage":{"input_tokens":1,"output_tokens":2,"cached_tokens":3,` +
-		`"reasoning_tokens":4},"latency_ms":812,"finish":"stop","class":"server","incarnation":1,"copy_of":"a-0","cached":true,"degraded":["max_tokens:256","smaller_model"],"run":"5a17",` +
+		`"reasoning_tokens":4},"latency_ms":812,"finish":"stop","class":"server","incarnation":1,"copy_of":"a-0","cached":true,"looked_up":true,"degraded":["max_tokens:256","smaller_model"],"run":"5a17",` +
 		`"metadata":{"tag":"x"},"native":[1]}}`
 	const bare = `{"id":"","custom_id":null,"response":null,"error":null,"llmbatch":{"op":"b","digest":"","key":"","line":0,` +
 		`"sum":"","provider":"","model":"","attempts":0,"usage":{"input_tokens":0,"output_tokens":0,"cached_tokens":0,` +

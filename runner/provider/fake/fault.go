@@ -98,6 +98,7 @@ var faults = [...]fault{
 	{"slow", "DURATION", "the answer takes that much longer", true, nil},
 	{"keepalive", "DURATION", "the same, with ten comments, pings or blank lines meanwhile", true, nil},
 	{"stream_cut", "N", "a stream's connection is cut after N pieces of text; so far, and below, whole answers are left alone", true, nil},
+	{"stream_lost", "N", "the same, but the answer is computed to its end and can be looked up", true, nil},
 	{"stream_stall", "N", "a stream is silent after N pieces until the client gives up", true, nil},
 	{"stream_end", "[N]", "a stream ends after N pieces or half of them, cleanly and with no finish reason", true, nil},
 	{"stream_error", "[TYPE]", "a stream has an error event half way: overloaded, rate or server", true, nil},

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"strings"
 )
@@ -30,6 +31,17 @@ func (s *shelf) put(c *call, full int, seed uint64) {
 	}
 }
 
+// completion is the text of a chat completion's first choice.
+func (s *Server) completion(c *call) string {
+	var answer struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
+	if err := json.Unmarshal(s.answer(nil, c), &answer); err != nil || len(answer.Choices) == 0 {
+		return "" // another API's
+	}
+	return answer.Choices[0].Message.Content
+}
+
 // responseID is the id of a Responses answer; "" for another API's.
 func (c *call) responseID(seed uint64) string {
 	if c.api != apiResponses {
@@ -51,7 +63,7 @@ func lookupID(r *http.Request) (id string, ok bool) {
 	if r.Method != http.MethodGet {
 		return "", false
 	}
-	if strings.HasSuffix(r.URL.Path, "/generation") {
+	if strings.HasSuffix(r.URL.Path, "/generation") || strings.HasSuffix(r.URL.Path, "/generation/content") {
 		return r.URL.Query().Get("id"), true
 	}
 	_, id, ok = strings.Cut(r.URL.Path, apiResponses+"/")
@@ -73,6 +85,10 @@ func (s *Server) lookUp(r *http.Request, id string) reply {
 	switch {
 	case !ok:
 		return none.fail(failure{status: 404, typ: "invalid_request_error", text: "'" + id + "' not found.", meta: map[string]any{"error_type": "not_found"}})
+	case strings.HasSuffix(r.URL.Path, "/content"):
+		return reply{status: 200, body: encode(map[string]any{"data": map[string]any{
+			"input": map[string]any{"messages": []any{}}, "output": map[string]any{"completion": s.completion(c), "reasoning": nil},
+		}})}
 	case strings.HasPrefix(id, "gen-"):
 		return reply{status: 200, body: encode(map[string]any{"data": map[string]any{
 			"id": id, "model": c.model, "provider_name": "Mock", "streamed": c.stream, "cancelled": !found.whole, "finish_reason": c.finish,

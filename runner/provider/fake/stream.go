@@ -110,7 +110,7 @@ func (s *Server) plan(c *call, delay time.Duration) *stream {
 	switch c.fault {
 	case "truncated", "short", "stream_error":
 		keep, whole = n/2, false
-	case "stream_cut", "stream_stall", "stream_end":
+	case "stream_cut", "stream_lost", "stream_stall", "stream_end":
 		keep, whole = n/2, false
 		if k, err := strconv.Atoi(c.arg); err == nil {
 			keep = min(max(0, k), n)
@@ -134,6 +134,9 @@ func (s *Server) plan(c *call, delay time.Duration) *stream {
 	switch c.fault {
 	case "truncated", "stream_cut":
 		st.close = closeCut
+	case "stream_lost":
+		st.close = closeCut
+		st.chunks[len(st.chunks)-1].out = c.out
 	case "stream_stall", "stream_open":
 		st.close = closeNever
 	}

@@ -52,6 +52,9 @@ func (c *Client) Do(ctx context.Context, r provider.Request) (*provider.Response
 	}
 	resp, failed := c.read(r.API, reply)
 	if failed != nil {
+		if failed.Unknown() && c.keeps(r) {
+			failed.AnswerID = c.Redactor.CleanName(leadingID(reply.Body))
+		}
 		return nil, failed
 	}
 	return resp, nil
@@ -64,11 +67,19 @@ func (c *Client) exchange(ctx context.Context, target *url.URL, r provider.Reque
 		a = c.assembler(r)
 	}
 	if a == nil {
-		return c.Post(ctx, target, r, r.Body, nil)
+		reply, failed := c.Post(ctx, target, r, r.Body, nil)
+		if failed != nil && reply != nil && c.keeps(r) {
+			failed.AnswerID = c.Redactor.CleanName(leadingID(reply.Body))
+		}
+		return reply, failed
 	}
 	body, err := c.streamed(r)
 	if err != nil {
 		return nil, c.Refuse(err)
+	}
+	rs, kept := a.(*responseStream)
+	if kept = kept && c.keeps(r); kept && r.OnID != nil {
+		rs.onID = func(id string) { r.OnID(c.Redactor.CleanName(id)) }
 	}
 	var whole []byte
 	reply, failed := c.Post(ctx, target, r, body, func(in io.Reader) (err error) {
@@ -77,6 +88,9 @@ func (c *Client) exchange(ctx context.Context, target *url.URL, r provider.Reque
 	})
 	if failed == nil && reply.StatusCode/100 == 2 {
 		reply.Body = whole
+	}
+	if failed != nil && kept {
+		failed.AnswerID = c.Redactor.CleanName(rs.id)
 	}
 	return reply, failed
 }

@@ -30,7 +30,11 @@ func (c *Client) streamed(r provider.Request) ([]byte, error) {
 }
 
 // responseStream waits for the event that carries the whole response.
-type responseStream struct{ body []byte }
+type responseStream struct {
+	body []byte
+	id   string       // the response's, from its first event on
+	onID func(string) // told of it; nil = nobody
+}
 
 // Add implements [wire.Assembler].
 func (s *responseStream) Add(data json.RawMessage) bool {
@@ -40,6 +44,11 @@ func (s *responseStream) Add(data json.RawMessage) bool {
 		Error    json.RawMessage `json:"error"`
 	}
 	_ = json.Unmarshal(data, &ev)
+	if s.id == "" && wire.Truthy(ev.Response) {
+		if s.id = string(wire.TextOf(wire.Member(ev.Response, "id"))); s.id != "" && s.onID != nil {
+			s.onID(s.id)
+		}
+	}
 	switch ev.Type {
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		s.body = bytes.Clone(ev.Response)
