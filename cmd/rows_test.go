@@ -74,8 +74,8 @@ func TestFlatObjects(t *testing.T) {
 }
 
 func TestAttemptsAdded(t *testing.T) {
-	tries := []attempt{{"openai", "m", time.Unix(0, 0).UTC(), 429, "rate_limited"}, {"openai", "m", time.Unix(1, 0).UTC(), 200, ""}}
-	const list = `[{"provider":"openai","model":"m","at":"1970-01-01T00:00:00Z","status":429,"class":"rate_limited"},{"provider":"openai","model":"m","at":"1970-01-01T00:00:01Z","status":200,"class":""}]`
+	tries := []attempt{{"openai", "m", time.Unix(0, 0).UTC(), 429, "rate_limited", false}, {"openai", "m", time.Unix(1, 0).UTC(), 200, "", true}}
+	const list = `[{"provider":"openai","model":"m","at":"1970-01-01T00:00:00Z","status":429,"class":"rate_limited"},{"provider":"openai","model":"m","at":"1970-01-01T00:00:01Z","status":200,"class":"","looked_up":true}]`
 	if got := rows(t, "jsonl", "line", tries); !strings.HasPrefix(got, `{"line":1,"attempt_list":`+list+"}\n") {
 		t.Errorf("jsonl: got %s", got)
 	}

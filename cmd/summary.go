@@ -73,7 +73,7 @@ func printSummary(w io.Writer, s *runner.Summary, width int, gone bool) {
 // rowsOfOutcomes tell what did not end as it should.
 func rowsOfOutcomes(t *table, s *runner.Summary) {
 	if s.LookedUp > 0 {
-		t.row("looked up", "%s that was lost on its way, fetched by its id", count(s.LookedUp, "answer"))
+		t.row("looked up", "%s, lost on the way and fetched by id", count(s.LookedUp, "answer"))
 	}
 	if s.CacheHits > 0 {
 		t.row("kept answers", "%s without a call (--cache)", grouped(s.CacheHits))

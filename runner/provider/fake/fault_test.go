@@ -70,6 +70,7 @@ func TestFaults(t *testing.T) {
 		{"finish=pause", 200, `"finish_reason":"pause"`, true, nil},
 		{"keepalive=3s", 200, "\n\n{", true, nil},
 		{"stream_cut=2", 200, `"finish_reason":"stop"`, true, nil},
+		{"stream_lost=2", 200, `"finish_reason":"stop"`, true, nil},
 		{"stream_stall=2", 200, `"finish_reason":"stop"`, true, nil},
 		{"stream_end", 200, `"finish_reason":"stop"`, true, nil},
 		{"stream_error", 200, `"finish_reason":"stop"`, true, nil},

@@ -26,7 +26,7 @@ func get(t *testing.T, rt http.RoundTripper, path string) got {
 // TestLookUpResponse finds an answer by the id that a broken stream began with.
 func TestLookUpResponse(t *testing.T) {
 	for fault, words := range map[string]string{
-		"stream_undone": `"status":"completed"`, "stream_cut=2": `"status":"cancelled"`, "truncated": `"status":"cancelled"`, "stream_open": `"status":"completed"`,
+		"stream_undone": `"status":"completed"`, "stream_cut=2": `"status":"cancelled"`, "stream_lost=2": `"status":"completed"`, "truncated": `"status":"cancelled"`, "stream_open": `"status":"completed"`,
 	} {
 		s := New(Config{})
 		rt := &Transport{Server: s}
@@ -61,7 +61,10 @@ func TestLookUpGeneration(t *testing.T) {
 	if found := get(t, rt, "/api/v1/generation?id="+id); found.status != 200 || !strings.Contains(found.body, `"tokens_completion":32`) || !strings.Contains(found.body, `"cancelled":false`) {
 		t.Errorf("got %+v", found)
 	}
-	for _, path := range []string{"/api/v1/generation?id=gen-0", "/v1/responses/resp_0"} {
+	if text := get(t, rt, "/api/v1/generation/content?id="+id); text.status != 200 || !strings.Contains(text.body, `"completion":"Mock `) {
+		t.Errorf("got %+v", text)
+	}
+	for _, path := range []string{"/api/v1/generation?id=gen-0", "/api/v1/generation/content?id=gen-0", "/v1/responses/resp_0"} {
 		if g := get(t, rt, path); g.status != 404 {
 			t.Errorf("%s: got %+v", path, g)
 		}

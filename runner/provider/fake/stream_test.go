@@ -138,6 +138,7 @@ func TestStreamFaults(t *testing.T) {
 			out    int64 // tokens billed
 		}{
 			{"stream_cut=2", 200, io.ErrUnexpectedEOF, false, "Mock", lost, 10},
+			{"stream_lost=2", 200, io.ErrUnexpectedEOF, false, "Mock", lost, 40},
 			{"stream_cut=0", 200, io.ErrUnexpectedEOF, false, "", lost, 0},
 			{"truncated", 200, io.ErrUnexpectedEOF, false, "Mock", lost, 20},
 			{"short", 200, nil, false, "Mock", lost, 20},

@@ -63,6 +63,7 @@ func TestConformance(t *testing.T) {
 		},
 		API: "/chat/completions", Success: success, Stream: stream, Streamed: streamed,
 		Folders: []string{"openai", "azure", "openrouter", "groq", "mistral", "together", "deepseek", "vllm", "ollama", "llamacpp", "openai-compatible"},
+		Lookups: lookups(),
 	})
 }
 

@@ -152,7 +152,9 @@ func (c *Client) lookUpGeneration(ctx context.Context, r provider.Request, id st
 
 // below is a URL under the base with an id for its query.
 func (c *Client) below(path, id string) *url.URL {
-	u := c.Base.JoinPath(path)
+	u := *c.Base
+	u.RawPath = u.EscapedPath() + path
+	u.Path += path
 	u.RawQuery = url.Values{"id": {id}}.Encode()
-	return u
+	return &u
 }

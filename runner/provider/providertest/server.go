@@ -13,6 +13,7 @@ import (
 // Seen is a request as a raw server read it.
 type Seen struct {
 	N      int // 1 for the server's first request
+	Method string
 	Header http.Header
 	Path   string
 	Query  string
@@ -65,7 +66,7 @@ func (s *Server) talk(c net.Conn, done <-chan struct{}, answer func(net.Conn, Se
 			return
 		}
 		n := int(s.count.Add(1))
-		if !answer(c, Seen{n, r.Header, r.URL.EscapedPath(), r.URL.RawQuery, string(body)}) {
+		if !answer(c, Seen{n, r.Method, r.Header, r.URL.EscapedPath(), r.URL.RawQuery, string(body)}) {
 			return
 		}
 	}

@@ -27,6 +27,8 @@ type Harness struct {
 	Stream, Streamed string
 	// Folders are those of golden answers that the client reads.
 	Folders []string
+	// Lookups are what look-ups may be answered; none = the client has none.
+	Lookups []Lookup
 }
 
 // Run runs the whole suite.
@@ -38,6 +40,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("cancelled", h.cancelled)
 	t.Run("TLS", h.tls)
 	t.Run("stream", h.stream)
+	t.Run("look-up", h.lookUp)
 	for _, folder := range h.Folders {
 		for _, g := range LoadGolden(t, folder) {
 			t.Run(folder+"/"+g.Name, func(t *testing.T) { h.golden(t, folder, g) })
