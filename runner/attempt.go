@@ -35,7 +35,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		return
 	}
 	resp, err := do(ctx, r.client(j), provider.Request{
-		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.op.Key, Stream: r.Stream && streams(j.rec.API),
+		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(target), Stream: r.Stream && streams(j.rec.API),
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 		// A look-up needs the id also after a crash. A store that fails is found
 		// out when the attempt ends.

@@ -52,6 +52,31 @@ func refused(typ, code, text string) string {
 	return fmt.Sprintf(`{"error":{"type":%q,"code":%q,"message":%q}}`, typ, code, text)
 }
 
+// Two models of one provider that honours keys: the second one's request is not
+// taken for the first one's with another body.
+func TestFallbackHasAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		one := fake.New(fake.Config{HonourKeys: true, PerModel: map[string]fake.Config{"small": {LostRate: 1, HonourKeys: true}}})
+		d.input(prompts(5)...)
+		way := d.routed(serving(one), serving(one, route.PrimaryUnavailable, route.Timeout))
+		s := d.run(way, func(c *Config) {
+			r, _ := c.Routes.Resolve("")
+			r.Policy = retry.Policy{MaxAttempts: 1}
+		})
+		keys := map[string]string{}
+		for _, e := range one.Log() {
+			if was := keys[e.Key]; was != "" && was != e.Model {
+				d.Errorf("key %s went with %s and %s", e.Key, was, e.Model)
+			}
+			keys[e.Key] = e.Model
+		}
+		if d.whole(ids(5)...); s.Completed != 5 || s.Calls != 10 || len(keys) != 10 {
+			d.Errorf("got %d completed by %d calls under %d keys; want 5, 10, 10", s.Completed, s.Calls, len(keys))
+		}
+	})
+}
+
 func TestFallbackByClass(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -94,6 +94,16 @@ func idempotencyKey(salt, op string, digest [32]byte, incarnation int) string {
 	return "llmbatch-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
+// key is the idempotency key that a target gets: the operation's own, but where
+// it is not the first of the route. Its request is another one then, which a
+// server that honours keys refuses under a key that it knows.
+func (j *job) key(t *Target) string {
+	if j.way.at == 0 {
+		return j.op.Key
+	}
+	return idempotencyKey(j.op.Key, t.name(), j.op.Digest, j.op.Incarnation)
+}
+
 // verdict is what the dispatcher decided on a failed attempt.
 type verdict struct {
 	status    checkpoint.Status // Delayed, Unknown or DeadLetter
