@@ -29,7 +29,8 @@ type Store struct {
 	readOnly  bool
 	recovered bool
 	gap       time.Duration
-	commits   int // of this process; commitLoop's own
+	commits   int           // of this process; commitLoop's own
+	gets      atomic.Uint32 // calls of Get
 
 	mu     sync.Mutex
 	seq    uint64 // last sequence number given out
@@ -72,6 +73,9 @@ func (s *Store) Get(seq uint64) (op Operation, found bool, err error) {
 			return nil
 		}
 		found = true
+		if s.gets.Add(1)%dropRows == 0 {
+			defer func() { _ = dropMapped(tx) }() // a program that holds more memory is no failure
+		}
 		return newDecoder().row(&op, key, row)
 	})
 	return op, found && err == nil, err
@@ -120,8 +124,8 @@ func (s *Store) eachRow(fn func(op *Operation, key [8]byte, value []byte) error)
 	})
 }
 
-// dropRows is how many rows a pass reads before it gives mapped pages back.
-const dropRows = 1 << 16
+// dropRows is how many rows a pass reads, or are asked for one by one, before mapped pages are given back.
+const dropRows = 1 << 13
 
 // panicked carries a panic of a callback past guard.
 type panicked struct{ value any }

@@ -153,7 +153,7 @@ func boundName(by string) string {
 	case "answers":
 		return "the answers themselves"
 	case limit.AtSpread:
-		return "spreading the first calls"
+		return "the spread of calls over one round trip"
 	case limit.AtEvenPace:
 		return "the even pace that the server wants"
 	case limit.AtServer:
