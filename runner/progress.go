@@ -94,7 +94,7 @@ func (r *run) publish(now time.Time) {
 		FirstSent: r.sched.count.FirstSent, LastFinished: r.sched.count.LastDone,
 		OutputBytes: r.book.out.Size(), ErrorsBytes: r.book.errs.Size(), Waiting: string(r.sched.wait.Reason),
 	}
-	snap.Series = r.record.few()
+	snap.Series = r.record.few(now)
 	snap.Counts[checkpoint.Pending.String()] = max(0, int(s.Pending)-r.sched.wire-r.sched.delayed())
 	for _, c := range s.Classes {
 		snap.Classes[c.Name] = int(c.Count)

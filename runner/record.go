@@ -15,6 +15,8 @@ type recorder struct {
 	groups map[*limit.Limiter]string // the first target of each, which stands for it
 	wire   int64
 	kept   time.Time // when the store last got what was new
+	live   json.RawMessage
+	made   time.Time // when live was made
 }
 
 // ofGroup joins what held calls back with the limit group that it was, where there
@@ -204,11 +206,17 @@ func (rec *recorder) end(r *run, now time.Time, err error) {
 	}
 }
 
-// few is the series for the snapshot.
-func (rec *recorder) few() json.RawMessage {
+// few is the series for the snapshot. It is made anew as often as a hundredth of the
+// run so far, and each ten seconds at the least: a long run changes slowly.
+func (rec *recorder) few(now time.Time) json.RawMessage {
+	sum := rec.Last()
+	if rec.live != nil && now.Sub(rec.made) < min(10*time.Second, now.Sub(time.UnixMilli(sum.From))/100) {
+		return rec.live
+	}
 	b, err := json.Marshal(rec.Few(livePoints))
 	if err != nil {
 		return nil
 	}
+	rec.live, rec.made = b, now
 	return b
 }
