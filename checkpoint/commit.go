@@ -32,11 +32,14 @@ func (b *batch) empty() bool {
 	return len(b.rows) == 0 && b.meta == nil && len(b.edit) == 0 && b.samples == nil
 }
 
+// rowSize has room for a row of one attempt, with IDs of some length.
+const rowSize = 384
+
 // Put stores a row and returns when it is durable. An operation with Seq 0 is new and gets its number. After an error
 // other than ErrClosed, ErrReadOnly and a wrong Seq it is not known whether the row is stored, and every later write fails with
 // ErrFailed: stop, and open the file again to see. A full disk is errors.Is(err, syscall.ENOSPC).
 func (s *Store) Put(op *Operation) error {
-	value := appendRow(make([]byte, 0, 256), op)
+	value := appendRow(make([]byte, 0, rowSize), op)
 	seq := op.Seq
 	err := s.submit(func(b *batch) error {
 		return s.add(b, &seq, value)

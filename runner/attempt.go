@@ -30,7 +30,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	})
 	// The row must be on disk before the first byte leaves: after a crash, an
 	// operation without a row was never sent, and one with a row may have been.
-	if err := r.book.store.Put(&j.op); err != nil {
+	if err := r.book.put(&j.op); err != nil {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}
@@ -109,7 +109,7 @@ func (r *run) settle(j *job, v verdict) {
 		return
 	}
 	j.op.Status, j.op.NotBefore = v.status, v.notBefore
-	if err := r.book.store.Put(&j.op); err != nil {
+	if err := r.book.put(&j.op); err != nil {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}
@@ -134,13 +134,13 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
 		w = r.book.errs
 	}
 	raw := line.Encode()
-	at, err := w.Append(raw)
+	at, err := r.book.add(w, raw)
 	if err != nil {
 		r.fatal(j, fmt.Errorf("write result of operation %s: %w", j.op.ID, err))
 		return
 	}
 	j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
-	if err := r.book.store.Put(&j.op); err != nil {
+	if err := r.book.put(&j.op); err != nil {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}

@@ -235,6 +235,23 @@ func forbidden(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
+// put stores a row and returns when it is durable.
+func (b *book) put(op *checkpoint.Operation) error {
+	if !records {
+		return nil
+	}
+	return b.store.Put(op)
+}
+
+// add appends a line to the output or the errors file and returns when it is
+// durable.
+func (b *book) add(w *result.Writer, line []byte) (result.Span, error) {
+	if !records {
+		return result.Span{}, nil
+	}
+	return w.Append(line)
+}
+
 // compare refuses a checkpoint that was made for another input, or for other
 // settings unless the user says what that means.
 func (b *book) compare(c *Config, settings map[string]string) error {

@@ -1,0 +1,5 @@
+//go:build norecords
+
+package runner
+
+const records = false
