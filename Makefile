@@ -5,8 +5,10 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/report ./testdata/terminal ./testdata/prometheus
 FUZZTIME ?= 60s
 SOAK     ?= 30m
+COUNT    ?= 1
+MOST     ?= 1000000
 
-.PHONY: help build test race lint script thirdparty load fuzz soak crash faults figures terminal metrics-test report-test bench demo
+.PHONY: help build test race lint script thirdparty load fuzz soak crash faults figures terminal metrics-test report-test bench ratios growth demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +25,7 @@ race: ## every test under the race detector
 lint: ## formatting, vet, staticcheck, and golangci-lint where it is installed
 	@test -z "$$($(GOFUMPT) -l .)" || { $(GOFUMPT) -d .; exit 1; }
 	go vet $(PACKAGES)
+	go vet -C testdata/bench .
 	$(STATICCHECK) $(PACKAGES)
 	@if command -v golangci-lint >/dev/null; then golangci-lint run $(PACKAGES); fi
 
@@ -59,8 +62,15 @@ metrics-test: ## a real Prometheus scrapes a run; dashboard and alerts; needs pr
 report-test: ## the report's page, in headless Chromium; needs chromium
 	go run ./testdata/report
 
-bench: ## benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+bench: ## benchmarks of each part, for benchstat (COUNT=10), and of whole programs
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./...
+	go run -C testdata/bench . -only ratios
+
+ratios: ## whole runs and parts against their limits and peers, medians of five
+	go run -C testdata/bench . -only ratios,parts,paced,flight
+
+growth: ## the same figures from 10,000 lines to MOST
+	go run -C testdata/bench . -only growth -most $(MOST)
 
 demo: ## the main job without account or network
 	go run . run testdata/tickets.jsonl --provider mock

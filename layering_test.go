@@ -143,8 +143,11 @@ func readSources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
-			return fs.SkipDir
+		if entry.IsDir() && name != "." {
+			// What has a go.mod is a module of its own.
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil || strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
 		}
 		if !entry.Type().IsRegular() || !strings.HasSuffix(name, ".go") {
 			return nil
