@@ -48,6 +48,9 @@ type Config struct {
 	Grace       time.Duration // for calls in flight at the first signal
 	KeepNative  bool          // store the provider's own body beside a translated one
 
+	// Sized is told how many lines the input has, before the first call; nil =
+	// nobody asks.
+	Sized func(lines int)
 	// What it tells. Notice gets one line at a time, from any goroutine; Progress is called from
 	// the dispatcher at most ten times a second and must not block.
 	Notice   func(string)

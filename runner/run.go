@@ -82,6 +82,9 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.report.Invalid > 0 && !r.SkipInvalid {
 		return &InputError{Report: r.report}
 	}
+	if r.Sized != nil {
+		r.Sized(r.index.Len())
+	}
 	for _, n := range r.report.Notices {
 		r.Notice(n)
 	}
