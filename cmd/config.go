@@ -89,8 +89,8 @@ type configured struct {
 // apply resolves every task ahead of the run, so that a mistake shows before
 // the first call.
 func (f *configured) apply(cfg *runner.Config) error {
-	if f.file.Degradation.CachesAnswers() {
-		return usagef("take it out of the file", "degradation: cached_answer: runs keep no answers that it could take")
+	if f.file.Degradation.CachesAnswers() && cfg.Cache == "" && !f.dry {
+		return usagef("give --cache DIR, or take it out of the file", "degradation: cached_answer: it takes answers of a cache, and there is none")
 	}
 	if f.file.Degrades() {
 		cfg.Degradation = &f.file.Degradation

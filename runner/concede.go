@@ -15,11 +15,12 @@ const (
 	gaveOutput = "max_tokens"
 	gaveText   = "trim"
 	gaveModel  = "smaller_model"
+	gaveCached = "cached_answer"
 	gaveFixed  = "fixed_answer"
 )
 
 // Gives lists the names of what a result may give up.
-func Gives() []string { return []string{gaveOutput, gaveText, gaveModel, gaveFixed} }
+func Gives() []string { return []string{gaveOutput, gaveText, gaveModel, gaveCached, gaveFixed} }
 
 // concede makes the body of a granted call and says what it gives up. Where
 // nothing is to be given up it is the job's own, byte for byte.

@@ -90,7 +90,7 @@ type Event struct {
 	FromProvider, FromModel, Reason string // Reason also of Pressed, in words
 
 	Level    route.Level // of Pressed
-	Degraded []string    // of Completed, what it gave up: max_tokens:256, trim:context:8000, smaller_model, fixed_answer
+	Degraded []string    // of Completed, what it gave up: max_tokens:256, trim:context:8000, smaller_model, cached_answer, fixed_answer
 }
 
 // tell completes an event of a job and hands it to whoever observes the run.

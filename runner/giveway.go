@@ -17,6 +17,11 @@ func (s *scheduler) feel(now time.Time, m route.Measures) bool {
 	for _, l := range s.lanes {
 		held := l.release() // they are the older ones
 		for _, j := range append(held, l.ready.Drain()...) {
+			if s.substitute(j) {
+				s.size -= len(j.rec.Body)
+				s.tell(now, j, Event{What: Left})
+				continue
+			}
 			l.enqueue(j)
 		}
 	}

@@ -201,3 +201,54 @@ func TestFixedAnswers(t *testing.T) {
 		}
 	})
 }
+
+// A field that the template puts into the prompt is cut, and nothing else of it.
+func TestTrimmedField(t *testing.T) {
+	bubble(t, fake.Config{Echo: true, Latency: time.Second}, func(d *desk) {
+		lines := make([]string, 30)
+		for i := range lines {
+			lines[i] = fmt.Sprintf(`{"id":"p%d","q":"why %d","context":"%s"}`, i, i, strings.Repeat("ü", 5+i%2*50))
+		}
+		d.input(lines...)
+		s := d.run(func(c *Config) {
+			c.Settings.Template = "{{.q}}: {{.context}}"
+			c.Targets[0].Limits.Concurrency = 4
+		}, yielding(0, route.Light, route.Actions{Trim: []route.Trim{{Field: "context", MaxChars: 10}}}), func(c *Config) {
+			c.Degradation[route.Light].At = route.Threshold{QueueWait: time.Nanosecond}
+		})
+		for id, l := range d.whole(ids(30)...) {
+			long := strings.Contains("13579", id[len(id)-1:])
+			cut := slices.Equal(l.LLM.Degraded, []string{"trim:context:10"})
+			if cut != strings.Contains(string(l.Response.Body), ": "+strings.Repeat("ü", 10)+" [...]") || cut && !long || !cut && l.LLM.Degraded != nil {
+				d.Errorf("%s: degraded %q, answer %s", id, l.LLM.Degraded, l.Response.Body)
+			}
+		}
+		if s.DegradedBy["trim"] == 0 {
+			d.Errorf("nothing was cut: %+v", s.Pressure)
+		}
+	})
+}
+
+// Under pressure the answer that another target has given to the same prompt
+// serves as well, and says so.
+func TestCachedAnswerOfAnotherTarget(t *testing.T) {
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(30)...)
+		down, cloud := fake.New(fake.Config{DownFrom: 1}), fake.New(fake.Config{})
+		d.run(d.caching(), d.pair(down, cloud, route.SetOf(route.PrimaryUnavailable)))
+		d.anew()
+		up := fake.New(fake.Config{Latency: time.Second})
+		s := d.run(d.caching(), d.pair(up, cloud, route.SetOf(route.PrimaryUnavailable)), func(c *Config) {
+			c.Targets[0].Limits.RPM = limit.Cap{N: 10, Set: true}
+		}, yielding(time.Minute, route.Light, route.Actions{CachedAnswer: true}))
+		n := s.DegradedBy["cached_answer"]
+		if n < 20 || s.Stop != nil || n+s.Calls != 30 || cloud.Stats().Asked != 30 {
+			d.Errorf("got %d answers of the cache, %d calls, stop %+v", n, s.Calls, s.Stop)
+		}
+		for id, l := range d.whole(ids(30)...) {
+			if instead := slices.Equal(l.LLM.Degraded, []string{"cached_answer"}); instead != (l.LLM.Provider == "cloud" && l.LLM.Model == "large" && l.LLM.Cached) {
+				d.Errorf("%s: got %+v", id, l.LLM)
+			}
+		}
+	})
+}

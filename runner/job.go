@@ -47,6 +47,7 @@ type job struct {
 	attempt  int // the number of the last one granted; 0 = none yet
 	onWire   bool
 
+	instead  bool       // kept is another target's answer
 	gave     concession // what the last request gave up under pressure
 	keepsCap bool       // its output cap must stay as it is
 }

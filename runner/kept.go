@@ -113,8 +113,12 @@ func (r *run) serve(j *job) {
 	e := j.kept
 	j.op.Provider, j.op.Model = r.Targets[j.lane].Provider, j.rec.Model
 	j.op.FromCache, j.op.Finish, j.op.RequestID = true, e.Finish, e.RequestID
-	j.op.NotBefore = time.Time{}
+	j.op.NotBefore, j.op.Degraded = time.Time{}, nil
+	if j.instead {
+		j.op.Provider, j.op.Model, j.op.Degraded = e.Provider, e.Model, []string{gaveCached}
+	}
 	line := r.line(j)
+	line.LLM.Model = j.op.Model
 	line.Response = &result.Response{StatusCode: e.StatusCode, RequestID: e.RequestID, Body: e.Body}
 	if r.KeepNative {
 		line.LLM.Native = e.Native
@@ -128,6 +132,23 @@ func (s *scheduler) look(j *job) {
 	if s.kept != nil {
 		j.kept = s.kept(j)
 	}
+}
+
+// substitute serves a job with the answer of another target of its route, if
+// the pressure allows that and one is kept.
+func (s *scheduler) substitute(j *job) bool {
+	if !s.press.acts.CachedAnswer || s.keptBy == nil || j.op.Status == checkpoint.Unknown || !j.way.choice() {
+		return false
+	}
+	for i := range j.way.Lanes {
+		if n := s.laneAt(j, i); n != j.lane {
+			if j.kept = s.keptBy(j, n); j.kept != nil {
+				j.instead = true
+				return s.serves(j)
+			}
+		}
+	}
+	return false
 }
 
 // serves takes a job whose answer is kept: next hands it out ahead of the

@@ -130,7 +130,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err == nil {
 		r.sched.watch = r.observe
 		if r.cache != nil {
-			r.sched.kept = r.kept
+			r.sched.kept, r.sched.keptBy = r.kept, r.keptBy
 		}
 		r.sched.press.steps = r.Degradation
 		for _, what := range r.sched.shutUnusable() {

@@ -20,7 +20,8 @@ import (
 type scheduler struct {
 	policy retry.Policy // of jobs without a route
 	steer  func(j *job, at int) error
-	kept   func(*job) *cache.Entry // nil = no answers are kept
+	kept   func(*job) *cache.Entry             // nil = no answers are kept
+	keptBy func(j *job, lane int) *cache.Entry // of any target; nil likewise
 	rand   *rand.Rand
 	watch  func(Event) // nil = nobody; the dry run's are not told
 	moved  func(*lane) // gets a lane whose provider turned out to charge in another way; nil = nobody
@@ -164,7 +165,7 @@ func (s *scheduler) push(now time.Time, j *job) *deadLetter {
 	if j.op.Status == checkpoint.Unknown {
 		s.unsettled++
 	}
-	if !assigned || s.serves(j) {
+	if !assigned || s.serves(j) || s.substitute(j) {
 		return nil
 	}
 	l := s.lane(j)

@@ -73,7 +73,7 @@ func New(c *runner.Config) *Metrics {
 		m.operations.WithLabelValues(end.String()) // from 0 on, as begin has it
 	}
 	m.dead = counter("llm_dead_letters_total", "Operations that ended without an answer, by class.", "provider", "model", "error_type")
-	m.degraded = counter("llm_degraded_total", "Results that gave something up under pressure, by what: max_tokens, trim, smaller_model, fixed_answer; one may count several times.", "action")
+	m.degraded = counter("llm_degraded_total", "Results that gave something up under pressure, by what: max_tokens, trim, smaller_model, cached_answer, fixed_answer; one may count several times.", "action")
 	m.pressure = gauge("llm_pressure", "1 for the level of pressure that the run is at, 0 for the others.", "level")
 	for level := route.None; level <= route.Severe; level++ {
 		m.pressure.WithLabelValues(level.String()).Set(0)
