@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
 	"github.com/llmbatch/llmbatch/runner/retry"
 )
@@ -146,5 +148,26 @@ func TestRequestLargerThanALimitFailsAtOnce(t *testing.T) {
 		}
 		d.run(caps(60, 100_000), func(c *Config) { c.RetryFailed = []string{"request_exceeds_tpm"} })
 		d.whole("big", "free", "small")
+	})
+}
+
+// choosy is a client that makes no request of anything.
+type choosy struct{}
+
+func (choosy) Do(context.Context, provider.Request) (*provider.Response, error) {
+	return nil, &provider.Error{Kind: provider.KindInvalid, Message: "field logit_bias cannot be carried over", Rate: provider.NoRate()}
+}
+
+// A line of which the client can make no request for its provider fails by name,
+// and is no call.
+func TestWhatIsNotSentIsNoCall(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(3)...)
+		s := d.run(func(c *Config) { c.Targets[0].Client = choosy{} })
+		if s.Failed != 3 || s.Calls != 0 || s.Retries != 0 || s.TokensReserved != 0 || s.UncappedCalls != 0 {
+			d.Errorf("got %d failed, %d calls, %d retries, %d tokens reserved; want 3 and none", s.Failed, s.Calls, s.Retries, s.TokensReserved)
+		}
+		d.wantClass("p1", "invalid")
 	})
 }

@@ -343,6 +343,19 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	s.tellGrant(now, j)
 }
 
+// noCall takes back what grant counted: the client refused to make a request of
+// the job, since the provider's format has no place for a field of it.
+func (s *scheduler) noCall(j *job) {
+	s.count.Calls--
+	s.count.TokensReserved -= j.cost.Tokens + j.cost.Output
+	if !s.lane(j).capped(j) {
+		s.count.Uncapped--
+	}
+	if j.attempt > 1 {
+		s.count.Retries--
+	}
+}
+
 // left takes a job off the wire; storing what became of it follows.
 func (s *scheduler) left(j *job) {
 	j.onWire = false

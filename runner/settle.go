@@ -71,6 +71,9 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	if a.Outcome == limit.RateLimit || a.Outcome == limit.SlowDown {
 		s.count.RateLimited++
 	}
+	if err.Kind == provider.KindInvalid && !err.Sent {
+		s.noCall(j)
+	}
 	if err.Sent || err.Kind == provider.KindLocal {
 		l.limiter.Settle(now, j.ticket, a)
 	} else {
