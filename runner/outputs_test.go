@@ -31,8 +31,8 @@ func TestOutputStats(t *testing.T) {
 
 func TestPurse(t *testing.T) {
 	of := func(prompt int, reserved int64, capped int) *job {
-		j := &job{reserved: reserved}
-		j.tokens.Prompt, j.tokens.MaxOutput = prompt, capped
+		j := &job{reserved: reserved, cap: int64(capped)}
+		j.tokens.Prompt = prompt
 		return j
 	}
 	price := money.Price{Input: 1, Output: 10, Known: true}
