@@ -119,7 +119,8 @@ func (c *trial) acknowledged() map[string]string {
 }
 
 // died notes what a killed run left: what it had acknowledged must stay, and
-// calls that reached the server without a line were in flight.
+// calls that reached the server without a line were in flight. The checkpoint
+// opens, and lists at least those as of unknown outcome.
 func (c *trial) died() {
 	c.suite.mu.Lock()
 	c.suite.kills++
@@ -132,6 +133,15 @@ func (c *trial) died() {
 	if c.server != nil {
 		asked = c.stats().Asked
 	}
-	c.flying += max(0, asked-c.asked-(len(now)-c.lines))
+	flying := max(0, asked-c.asked-(len(now)-c.lines))
+	c.flying += flying
+	if _, err := os.Stat(c.checkpoint()); err == nil {
+		var st struct {
+			Unknown int `json:"possibly_billed_twice"`
+		}
+		p := c.tell(0, "status", "x.jsonl", "--checkpoint", c.checkpoint(), "--json")
+		c.check(json.Unmarshal([]byte(p.out.String()), &st))
+		c.want(st.Unknown >= flying, "%d calls were in flight at a kill, and status lists %d of unknown outcome", flying, st.Unknown)
+	}
 	c.acked, c.asked, c.lines = now, asked, len(now)
 }

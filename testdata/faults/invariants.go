@@ -122,17 +122,21 @@ func (c *trial) ledgers() error {
 		return err
 	}
 	var faults []error
-	calls, retries, unknown, told := 0, 0, 0, true
+	calls, retries, metered, told, meters := 0, 0, 0, true, true
 	for _, p := range c.runs {
-		calls, retries, unknown = calls+p.report.Calls, retries+p.report.Retries, max(unknown, p.report.PossiblyTwice)
+		calls, retries, metered = calls+p.report.Calls, retries+p.report.Retries, metered+p.counted
 		status := p.cmd.ProcessState.ExitCode()
 		told = told && (p.told || status == 2 || status == 11)
+		meters = meters && (!p.told || p.prom != "")
 	}
 	if limit := len(c.ids) + retries + l.Refused + c.flying; l.Asked > limit && !c.lax.calls {
 		faults = append(faults, fmt.Errorf("I4: the server was asked %d times, want at most %d", l.Asked, limit))
 	}
 	if told && calls != l.Asked && !c.lax.calls {
 		faults = append(faults, fmt.Errorf("I8: the runs count %d calls, the server %d", calls, l.Asked))
+	}
+	if told && meters && metered != l.Asked && !c.lax.calls {
+		faults = append(faults, fmt.Errorf("I8: llm_requests_total adds up to %d, the server counts %d", metered, l.Asked))
 	}
 	if l.Rekeyed > 0 && !c.lax.rekeys {
 		faults = append(faults, fmt.Errorf("I6: %d bodies came under more than one key", l.Rekeyed))

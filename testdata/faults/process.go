@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,13 +35,15 @@ func (s *suite) gotool(args ...string) (string, error) {
 
 // process is a running llmbatch, in a group of its own.
 type process struct {
-	cmd    *exec.Cmd
-	out    buffer
-	errs   buffer
-	begun  time.Time
-	exited chan struct{}
-	told   bool // a report was read
-	report report
+	cmd     *exec.Cmd
+	out     buffer
+	errs    buffer
+	begun   time.Time
+	exited  chan struct{}
+	prom    string // file of its metrics; "" = none
+	counted int    // llm_requests_total in it
+	told    bool   // a report was read
+	report  report
 }
 
 // buffer can be read while a process writes to it.
@@ -98,11 +101,36 @@ func (c *trial) spawn(h how, args ...string) *process {
 	return p
 }
 
-// start starts a run of x.jsonl against the trial's server.
+// start starts a run of x.jsonl against the trial's server. One that is not
+// wrapped keeps its metrics too.
 func (c *trial) start(h how, args ...string) *process {
+	prom := ""
+	if len(h.wrap) == 0 {
+		prom = fmt.Sprintf("run%d.prom", len(c.runs)+1)
+		args = append([]string{"--metrics-file", prom}, args...)
+	}
 	p := c.spawn(h, c.command(args)...)
+	if prom != "" && args[len(args)-1] != "m.prom" {
+		p.prom = c.dir + "/" + prom
+	}
 	c.runs = append(c.runs, p)
 	return p
+}
+
+// counted is the sum of llm_requests_total in a file of metrics.
+func counted(path string) (sum int, err error) {
+	raw, err := os.ReadFile(path)
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "llm_requests_total{") {
+			fields := strings.Fields(line)
+			n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += int(n)
+		}
+	}
+	return sum, err
 }
 
 func (c *trial) command(args []string) []string {
@@ -221,7 +249,12 @@ func (p *process) result() error {
 	if sum := r.Completed + r.Failed + r.Pending + r.Unknown + r.Skipped; sum != r.Operations {
 		return fmt.Errorf("the report's parts add up to %d of %d operations", sum, r.Operations)
 	}
-	return nil
+	if p.prom == "" {
+		return nil
+	}
+	var err error
+	p.counted, err = counted(p.prom)
+	return err
 }
 
 // tail is the end of what the process said.

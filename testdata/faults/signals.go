@@ -21,7 +21,7 @@ func signals(c *trial) {
 	side(3, len(drains), func(i int) {
 		d := drains[i]
 		c.sub(fmt.Sprint(d.signal, " once"), 40, func(t *trial) {
-			p := t.flying4("2s")
+			p := t.flying4("4s")
 			p.signal(d.signal)
 			sent := time.Now()
 			t.until("a word", func() bool { return strings.Contains(p.errs.String(), "4 calls in flight") })
@@ -37,7 +37,7 @@ func signals(c *trial) {
 		switch i {
 		case 0:
 			c.sub("SIGINT twice", 8, func(t *trial) {
-				p := t.flying4("4s")
+				p := t.flying4("8s")
 				p.signal(syscall.SIGINT)
 				t.until("a word", func() bool { return strings.Contains(p.errs.String(), "in flight") })
 				again := time.Now()
@@ -50,7 +50,7 @@ func signals(c *trial) {
 			})
 		case 1:
 			c.sub("SIGQUIT", 8, func(t *trial) {
-				p := t.flying4("1s")
+				p := t.flying4("4s")
 				p.signal(syscall.SIGQUIT)
 				p.wait()
 				t.died()
@@ -60,7 +60,7 @@ func signals(c *trial) {
 		case 2:
 			c.sub("grace over", 8, func(t *trial) {
 				t.args = []string{"--grace", "1s"}
-				p := t.flying4("5s")
+				p := t.flying4("8s")
 				p.signal(syscall.SIGINT)
 				at := time.Now()
 				t.want(p.wait() == 130, "exit status %d, want 130: %s", p.wait(), p.tail())
@@ -74,7 +74,7 @@ func signals(c *trial) {
 		}
 	})
 	c.sub("SIGINT that the parent ignores", 8, func(t *trial) {
-		t.mock("--latency", "500ms")
+		t.mock("--latency", "3s")
 		p := t.start(how{wrap: []string{"sh", "-c", `trap "" INT; exec "$0" "$@"`}}, "--concurrency", "4")
 		t.until("calls", func() bool { return t.stats().InFlight == 4 })
 		p.signal(syscall.SIGINT)
@@ -110,13 +110,13 @@ func stopped(c *trial) {
 		t.want(!negative.MatchString(p.errs.String()), "a negative time: %s", p.tail())
 		t.say("%d a minute of 50", t.stats().PeakRequests)
 	})
-	c.sub("past the timeouts", 16, func(t *trial) {
-		t.mock("--latency", "1s", "--honour-keys")
-		t.args = []string{"--concurrency", "4", "--timeout", "2s"}
+	c.sub("past the timeouts", 8, func(t *trial) {
+		t.mock("--latency", "3s", "--honour-keys")
+		t.args = []string{"--concurrency", "4", "--timeout", "5s"}
 		p := t.start(how{})
 		t.until("four calls", func() bool { return t.stats().InFlight == 4 })
 		p.signal(syscall.SIGSTOP)
-		t.pause(4*time.Second, nil)
+		t.pause(7*time.Second, nil)
 		p.signal(syscall.SIGCONT)
 		t.want(p.wait() == 0, "exit status %d, want 0: %s", p.wait(), p.tail())
 		t.check(p.result())
