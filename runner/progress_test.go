@@ -56,6 +56,29 @@ func TestProgressAndSnapshotAddUp(t *testing.T) {
 	})
 }
 
+// A ceiling ends when a call does, and a bar that named a moment would be wrong.
+func TestCeilingNamesNoMoment(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{Latency: 3 * time.Second}, func(d *desk) {
+		d.input(prompts(40)...)
+		seen := 0
+		d.run(func(c *Config) {
+			c.Targets[0].Limits.Concurrency = 4
+			c.Progress = func(p Progress) {
+				if p.Limiting != "concurrency" {
+					return
+				}
+				if seen++; !p.Until.IsZero() {
+					d.Errorf("after %v: concurrency limits until %v", p.Elapsed, p.Until)
+				}
+			}
+		})
+		if seen == 0 {
+			d.Error("concurrency never limited")
+		}
+	})
+}
+
 func TestLongWaitsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	bubble(t, fake.Config{}, func(d *desk) {

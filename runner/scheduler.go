@@ -274,7 +274,8 @@ func (s *scheduler) ask(now time.Time, l *lane) (*job, time.Time) {
 		}
 		wake = earliest(wake, at)
 	}
-	if wait.Far(now) {
+	// These end when a call does, at no moment that is known.
+	if wait.Far(now) || wait.Reason == limit.AtCeiling || wait.Reason == waitCost {
 		wait.Until = time.Time{}
 	}
 	if wait.Reason != limit.Granted && (s.wait.Reason == limit.Granted || earliest(s.wait.Until, wait.Until) == wait.Until) {
