@@ -138,6 +138,9 @@ func limiting(s runner.Progress) (short, long string) {
 	default:
 		short, long = clean(s.Limiting), "limited by "+clean(s.Limiting)
 	}
+	if s.LimitedAt != "" {
+		long += " (" + clean(s.LimitedAt) + ")"
+	}
 	if now := time.Now(); !s.Until.IsZero() && s.Until.Sub(now) > time.Second {
 		until := " until " + runner.Clock(now, s.Until)
 		short, long = short+until, long+until

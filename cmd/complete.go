@@ -96,7 +96,7 @@ func (o *runOptions) configured(env Env) *route.Config {
 	if path == "" {
 		return nil
 	}
-	rc, err := loadConfig(path)
+	rc, err := loadConfig(path, "")
 	if err != nil {
 		return nil // run says what is wrong with it
 	}

@@ -36,7 +36,7 @@ func newConfig(env Env) *cobra.Command {
 		Example: "  llmbatch config check testdata/routes/support.yaml",
 		Args:    one("FILE", "a config file, YAML or JSON"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, err := loadConfig(args[0])
+			_, err := loadConfig(args[0], "")
 			if err == nil {
 				env.say("%s is in order", args[0])
 			}
@@ -48,7 +48,7 @@ func newConfig(env Env) *cobra.Command {
 		Example: "  llmbatch config show testdata/routes/support.yaml",
 		Args:    one("FILE", "a config file, YAML or JSON"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			rc, err := loadConfig(args[0])
+			rc, err := loadConfig(args[0], mendConfig(args[0]))
 			if err != nil {
 				return err
 			}
@@ -59,16 +59,21 @@ func newConfig(env Env) *cobra.Command {
 	return c
 }
 
-func loadConfig(path string) (*route.Config, error) {
+// loadConfig reads a config file; hint says what to do where it is wrong.
+func loadConfig(path, hint string) (*route.Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usagef("", "config: %s", err)
 	}
 	rc, err := route.Load(data, path)
 	if err != nil {
-		return nil, usagef("mend the file; llmbatch config check "+path+" says when it is in order", "%s", err)
+		return nil, usagef(hint, "%s", err)
 	}
 	return rc, nil
+}
+
+func mendConfig(path string) string {
+	return "mend the file; llmbatch config check " + path + " says when it is in order"
 }
 
 // configured makes the targets and routes of a config file. Flags that are

@@ -175,10 +175,14 @@ func printForecast(w io.Writer, f *runner.Forecast, now time.Time) error {
 
 // cost says what the outputs are that it reckons with.
 func cost(f *runner.Forecast) string {
-	if f.Output == 0 {
-		return fmt.Sprintf("at most %s, if every answer is as long as is reserved", *f.Cost)
+	most := ""
+	if f.CostMost != nil {
+		most = fmt.Sprintf("; up to %s if the dearest fallbacks answer", *f.CostMost)
 	}
-	return fmt.Sprintf("%s with answers of up to %s tokens", *f.Cost, grouped(f.Output))
+	if f.Output == 0 {
+		return fmt.Sprintf("at most %s, if every answer is as long as is reserved%s", *f.Cost, most)
+	}
+	return fmt.Sprintf("%s with answers of up to %s tokens%s", *f.Cost, grouped(f.Output), most)
 }
 
 func bound(f *runner.Forecast) string {

@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -102,6 +104,9 @@ func openInput(ctx context.Context, env Env, o *fileOptions, arg, spool string) 
 	f, err := input.Open(ctx, arg, env.Stdin, spool)
 	if stopped := ctx.Err(); err != nil && stopped != nil {
 		return nil, runner.Paths{}, stopped
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, runner.Paths{}, usagef("name a JSONL file, by its path from here, or - for standard input", "input: %s", err)
 	}
 	if err != nil {
 		return nil, runner.Paths{}, usagef("", "input: %s", err)

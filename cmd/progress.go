@@ -114,7 +114,8 @@ type figures struct {
 	TokensMinute   int64      `json:"tokens_minute"`
 	TPM            int64      `json:"tpm"`
 	Limiting       string     `json:"limiting"`
-	Until          *time.Time `json:"until"` // null = not known
+	LimitedAt      string     `json:"limiting_target,omitempty"` // where there are several limit groups
+	Until          *time.Time `json:"until"`                     // null = not known
 	Elapsed        float64    `json:"elapsed_seconds"`
 	Remaining      *float64   `json:"remaining_seconds"` // null = not known yet
 	Cost           *string    `json:"cost"`              // null = no price is known
@@ -129,7 +130,7 @@ func (p *progress) line(now time.Time) {
 	f := figures{
 		Time: now.UTC(), Total: s.Total, Done: s.Done, Failed: s.Dead, InFlight: s.InFlight, Delayed: s.Delayed, Rate: s.Rate, Calls: s.Calls,
 		RateLimited: s.RateLimited, CacheHits: s.CacheHits, RequestsMinute: s.RequestsMinute, RPM: s.RPM, TokensMinute: s.TokensMinute, TPM: s.TPM,
-		Limiting: s.Limiting, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping, Pressure: s.Pressure, HeldBack: s.HeldBack,
+		Limiting: s.Limiting, LimitedAt: s.LimitedAt, Elapsed: s.Elapsed.Seconds(), Stopping: s.Stopping, Pressure: s.Pressure, HeldBack: s.HeldBack,
 	}
 	if !s.Until.IsZero() {
 		until := s.Until.UTC()

@@ -36,7 +36,8 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestSummaryHints(t *testing.T) {
-	invalid, other := runner.Class{Name: runner.ClassInvalid, Count: 2}, runner.Class{Name: "context_length", Count: 1}
+	invalid, other := runner.Class{Name: runner.ClassInvalid, Count: 2}, runner.Class{Name: "empty_answer", Count: 1}
+	long, large := runner.Class{Name: "context_length", Count: 1}, runner.Class{Name: "request_exceeds_tpm", Count: 1}
 	const retry, mend = "run again with --retry-failed", "once it is mended"
 	for _, test := range []struct {
 		classes     []runner.Class
@@ -45,6 +46,8 @@ func TestSummaryHints(t *testing.T) {
 		{[]runner.Class{invalid}, false, true},
 		{[]runner.Class{other}, true, false},
 		{[]runner.Class{invalid, other}, true, true},
+		{[]runner.Class{long, large}, false, false},
+		{[]runner.Class{long, other}, true, false},
 	} {
 		s := &runner.Summary{Classes: test.classes}
 		for _, c := range test.classes {

@@ -333,7 +333,7 @@ func (o *runOptions) targets(c *cobra.Command, env Env, cfg *runner.Config) erro
 		}
 		return o.pace.apply(c, cfg, p.Accounting)
 	}
-	rc, err := loadConfig(path)
+	rc, err := loadConfig(path, mendConfig(path))
 	if err != nil {
 		return err
 	}
@@ -370,8 +370,11 @@ func (o *runOptions) bound(cfg *runner.Config) (err error) {
 		return nil
 	}
 	for _, t := range cfg.Targets {
-		if !t.Price.Known {
-			return usagef("give --price-input and --price-output, or a price in the config file, per million tokens", "--max-cost needs the price of every model in use; %s %s has none", t.Provider, t.Model)
+		if t.Model == "" && cfg.ForModel != nil {
+			continue // the prices of the models that lines keep are known with the input
+		}
+		if err := t.Priced(); err != nil {
+			return err
 		}
 	}
 	if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {

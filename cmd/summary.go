@@ -206,14 +206,20 @@ func rowsOfPressure(t *table, s *runner.Summary) {
 
 // again says how failures are sent once more, as far as they can be.
 func again(s *runner.Summary) (how string) {
-	invalid := int64(0)
+	invalid, hopeless := int64(0), int64(0)
 	for _, c := range s.Classes {
-		if c.Name == runner.ClassInvalid {
+		switch {
+		case c.Name == runner.ClassInvalid:
 			invalid = c.Count
+		case runner.Hopeless(c.Name):
+			hopeless += c.Count
 		}
 	}
-	if s.Failed > invalid {
+	switch more := s.Failed - invalid - hopeless; {
+	case more > 0:
 		how += "; run again with --retry-failed to send them once more"
+	case hopeless > 0:
+		how += "; as they are they would fail again: a line that is edited is sent by itself"
 	}
 	if invalid > 0 {
 		how += "; an invalid line is sent once it is mended in the input"

@@ -235,7 +235,7 @@ func (o *targetOptions) key(env Env, p provider.Profile, elsewhere bool) (key pr
 		if o.keyEnv != "" && !shown.MatchString(o.keyEnv) {
 			names = []string{"the variable that was named (not shown, for it may be a key)"}
 		}
-		return key, usagef("set it, or name a file with --api-key-file", "no key: %s is not set", strings.Join(names, " or "))
+		return key, usagef("set it, or name a file with --api-key-file; --provider mock answers without a key, to try things out", "no key: %s is not set", strings.Join(names, " or "))
 	}
 	return key, nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // one wants exactly one argument, and says which when there is none.
@@ -37,8 +39,16 @@ func example(c *cobra.Command) string {
 }
 
 // flagError says of a flag's value what is wanted in its place.
-func flagError(_ *cobra.Command, err error) error {
+func flagError(c *cobra.Command, err error) error {
 	const hint = "llmbatch --help, or --help after a command, lists the flags"
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := route.Nearest(unknown.GetSpecifiedName(), known); near != "" {
+			return usagef("did you mean --"+near+"?", "%s", err)
+		}
+	}
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
 		return usagef(hint, "%s", err)

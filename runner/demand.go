@@ -55,20 +55,28 @@ func (v *variant) charged() (n int64) {
 	return n
 }
 
-// cost is the price of what is expected; ok is false if a price is not known.
-func (v *variant) cost() (sum money.Amount, ok bool) {
+// cost is the price of what is expected, each operation at its first target,
+// and what it would be at the dearest one of its route; ok is false if a price
+// is not known.
+func (v *variant) cost() (sum, dearest money.Amount, ok bool) {
 	s := v.scheduler(1)
 	var j job
 	for i := range v.ops {
 		v.fill(&j, &v.ops[i])
 		l := s.lane(&j)
 		if !l.Price.Known {
-			return 0, false
+			return 0, 0, false
 		}
 		l.charge(&j)
-		sum += l.Price.Cost(int64(j.tokens.Prompt), v.usage(&j).Output)
+		prompt, output := int64(j.tokens.Prompt), v.usage(&j).Output
+		cost := l.Price.Cost(prompt, output)
+		sum += cost
+		if p := s.dearest(&j); j.way.choice() && p.Known {
+			cost = p.Cost(prompt, output)
+		}
+		dearest += cost
 	}
-	return sum, len(v.ops) > 0 || v.Targets[0].Price.Known
+	return sum, dearest, len(v.ops) > 0 || v.Targets[0].Price.Known
 }
 
 // demand is how long each limit alone would take for all that is asked of it,
@@ -82,6 +90,9 @@ func (v *variant) demand() []Share {
 		}
 		t := &v.Targets[i]
 		lim := v.limits(t.Limits)
+		if n := v.concurrency(t.Group); n > 0 {
+			lim.Concurrency = n // of the group's targets together
+		}
 		for _, s := range demand(&lim, sum, v.assume.Latency) {
 			if len(v.Targets) > 1 {
 				s.Target = t.name()

@@ -42,9 +42,6 @@ type desk struct {
 func bubble(t *testing.T, c fake.Config, test func(d *desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		// Bubbles begin in 2000, when Unix times in milliseconds were shorter than
-		// any that a server sends today.
-		time.Sleep(26 * 365 * 24 * time.Hour)
 		test(newDesk(t, t.TempDir(), c))
 	})
 }

@@ -322,7 +322,11 @@ func (d *dispatcher) announce(now time.Time) {
 		return
 	}
 	d.waited = until
-	d.Notice(fmt.Sprintf("waiting until %s: %s", Clock(now, until), d.sched.wait.Reason))
+	why := string(d.sched.wait.Reason)
+	if at := d.sched.bindsAt(); at != "" {
+		why += " of " + at
+	}
+	d.Notice(fmt.Sprintf("waiting until %s: %s", Clock(now, until), why))
 }
 
 // isFinal says that an operation needs nothing more.

@@ -49,6 +49,7 @@ type Forecast struct {
 	Concurrency    int64   `json:"concurrency_needed"`
 	// Cost is exact and of the answers' assumed outputs; null = no price is known.
 	Cost        *json.Number `json:"cost"`
+	CostMost    *json.Number `json:"cost_with_fallbacks,omitempty"` // at the dearest target of each route, where that is more
 	Latency     float64      `json:"assumed_latency_seconds"`
 	LatencyFrom string       `json:"assumed_latency_from"`
 	Output      int64        `json:"assumed_output_tokens"` // of an answer; 0 = as much as is reserved
@@ -103,6 +104,9 @@ func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error
 		r.Notice(n)
 	}
 	r.separate(r.report.Models)
+	if err := r.bounded(); err != nil {
+		return nil, err
+	}
 	d := &dryRun{run: r, assume: a}
 	if err := d.past(); err != nil {
 		return nil, err
@@ -154,9 +158,12 @@ func neat(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 // bounds says what the batch costs, and warns of the bounds that a run would
 // stop at.
 func (d *dryRun) bounds(v *variant) {
-	if cost, known := v.cost(); known {
+	if cost, dearest, known := v.cost(); known {
 		exact := json.Number(cost.Decimal())
-		d.f.Cost = &exact
+		if d.f.Cost = &exact; dearest > cost {
+			exact := json.Number(dearest.Decimal())
+			d.f.CostMost = &exact
+		}
 		if left := d.MaxCost - d.sched.money.spent; d.MaxCost > 0 && cost > left {
 			d.Notice(fmt.Sprintf("all of it may cost %s, more than --max-cost leaves (%s): a run would stop there", cost, max(left, 0)))
 		}

@@ -264,3 +264,40 @@ func TestEstimateDedupesRouted(t *testing.T) {
 		}
 	})
 }
+
+// The cost of a forecast is that of the first targets; what fallbacks may add is
+// told apart, and is what a run's first line bounds.
+func TestEstimateCostOfFallbacks(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(10)...)
+		house := fake.New(fake.Config{})
+		edit := []func(*Config){d.pair(house, house, route.SetOf(route.RateLimited)), func(c *Config) {
+			c.Targets[0].Price = money.Price{Output: 1e6, Known: true}
+			c.Targets[1].Price = money.Price{Output: 5e6, Known: true}
+		}}
+		f := d.foresee(Assume{}, edit...)
+		if f.Cost == nil || f.CostMost == nil || *f.Cost != "0.00008" || *f.CostMost != "0.0004" {
+			d.Errorf("got cost %v, with fallbacks %v, want 0.00008 and 0.0004", f.Cost, f.CostMost)
+		}
+		d.run(edit...)
+		d.mustTell("cost at most about 0.0004")
+		d.mustTell("its targets share the work")
+	})
+}
+
+// The first line of a run names the limit group that takes longest.
+func TestForecastOfModels(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(asks(60, "a", "b")...)
+		d.run(func(c *Config) {
+			c.ForModel = func(at int, model string) Target {
+				out := c.Targets[at]
+				out.Group, out.Limits.RPM = model, limit.Cap{N: map[string]int64{"a": 20, "b": 600}[model], Set: true}
+				return out
+			}
+		})
+		d.mustTell("at least 2m0s, bound by rpm of mock/a")
+	})
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/estimate"
 	"github.com/llmbatch/llmbatch/runner/limit"
+	"github.com/llmbatch/llmbatch/runner/money"
 )
 
 // sampleSize is how many lines, evenly spread, the first forecast looks at.
@@ -27,37 +28,86 @@ func (r *run) forecast() (string, error) {
 		return "", err
 	}
 	r.todo = int64(todo)
-	var charged limit.Cost
-	var prompt, output int64
+	var prompt int64
 	for _, j := range sample {
 		r.sched.lane(j).charge(j)
-		charged.Tokens += j.cost.Tokens
-		charged.Output += j.cost.Output
 		prompt += int64(j.tokens.Prompt)
-		output += j.reserved
 	}
 	r.sampled = sample
 	n := int64(max(1, len(sample)))
-	all := func(sum int64) int64 { return sum * int64(todo) / n }
-	lim := &r.Targets[0].Limits
-	low := estimate.WindowBound(estimate.Batch{
-		Ops: int64(todo), Tokens: all(charged.Tokens), RPM: lim.RPM.N, TPM: max(lim.TPM.N, lim.ITPM.N), RPD: lim.RPD.N, TPD: lim.TPD.N,
-	})
-	text := fmt.Sprintf("%s to send (%s finished), about %s", Count(int64(todo), "operation"), Grouped(int64(r.plan.done+r.plan.dead)), Count(all(prompt), "prompt token"))
-	if low.Limit == "none" {
-		text += "; "
-		if lim.RPM.N+lim.TPM.N+lim.ITPM.N+lim.OTPM.N+lim.RPD.N+lim.TPD.N == 0 {
-			text += "no limit is given, so the server's answers set the pace"
-		} else {
-			text += "all of it fits the limits at once"
-		}
-	} else {
-		text += fmt.Sprintf("; at least %s, bound by %s", low.Duration.Round(time.Second), low.Limit)
-	}
-	if price := r.dearest(); price.Known {
-		text += fmt.Sprintf("; cost at most about %s", price.Cost(all(prompt), all(output)))
+	text := fmt.Sprintf("%s to send (%s finished), about %s; %s", Count(int64(todo), "operation"), Grouped(int64(r.plan.done+r.plan.dead)),
+		Count(prompt*int64(todo)/n, "prompt token"), r.bound(sample, int64(todo)))
+	if cost, known := r.mostOf(sample, int64(todo)); known {
+		text += fmt.Sprintf("; cost at most about %s", cost)
 	}
 	return text, nil
+}
+
+// bound says what limits so many operations, by a sample of them, and how long
+// they take at least. What may go to several targets has no such bound.
+func (r *run) bound(sample []*job, todo int64) string {
+	sums, limited, free := make([]limit.Cost, len(r.sched.lanes)), false, false
+	for _, j := range sample {
+		if j.way.choice() {
+			free = true
+			continue
+		}
+		sum := &sums[r.sched.group(j.lane)]
+		sum.Requests++
+		sum.Tokens += j.cost.Tokens
+		sum.Output += j.cost.Output
+	}
+	longest, name := estimate.Lower{Limit: "none"}, ""
+	n := int64(max(1, len(sample)))
+	for i, sum := range sums {
+		l := r.sched.lanes[i]
+		if sum.Requests == 0 {
+			continue
+		}
+		limited = limited || l.Limits.Given()
+		low := estimate.WindowBound(estimate.Batch{
+			Ops: sum.Requests * todo / n, Tokens: sum.Tokens * todo / n,
+			RPM: l.Limits.RPM.N, TPM: max(l.Limits.TPM.N, l.Limits.ITPM.N), RPD: l.Limits.RPD.N, TPD: l.Limits.TPD.N,
+		})
+		if low.Limit != "none" && low.Duration >= longest.Duration {
+			if longest = low; len(r.sched.limits) > 1 {
+				name = " of " + l.name()
+			}
+		}
+	}
+	switch {
+	case longest.Limit != "none":
+		return fmt.Sprintf("at least %s, bound by %s%s", longest.Duration.Round(time.Second), longest.Limit, name)
+	case free:
+		return "its targets share the work, so llmbatch estimate tells how long it takes"
+	case limited:
+		return "all of it fits the limits at once"
+	}
+	return "no limit is given, so the server's answers set the pace"
+}
+
+// mostOf is what so many operations can cost, by a sample of them: each at the
+// dearest target that its route has, with all of the output that may be billed.
+func (r *run) mostOf(sample []*job, todo int64) (sum money.Amount, known bool) {
+	for _, j := range sample {
+		p := r.sched.dearest(j)
+		if !p.Known {
+			return 0, false
+		}
+		sum += most(p, j)
+	}
+	return sum / money.Amount(max(1, len(sample))) * money.Amount(todo), len(sample) > 0
+}
+
+// dearest is the highest price on a job's route; not known unless all are.
+func (s *scheduler) dearest(j *job) money.Price {
+	p := s.lane(j).Price
+	for i := 0; j.way.Route != nil && i < len(j.way.Lanes); i++ {
+		o := s.lanes[s.laneAt(j, i)].Price
+		p.Known = p.Known && o.Known
+		p.Input, p.Output = max(p.Input, o.Input), max(p.Output, o.Output)
+	}
+	return p
 }
 
 // nothing is the forecast of a run that has nothing to send.

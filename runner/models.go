@@ -32,6 +32,24 @@ func (c *Config) separate(models []string) {
 	}
 }
 
+// Priced refuses a bound on the cost where the target's price is not known.
+func (t *Target) Priced() error {
+	if t.Price.Known {
+		return nil
+	}
+	return usage("give --price-input and --price-output, or a price in the config file, per million tokens", "--max-cost needs the price of every model in use; %s has none", t.name())
+}
+
+// bounded is Priced for every target that calls may go to.
+func (c *Config) bounded() error {
+	for i := range c.Targets {
+		if err := c.Targets[i].Priced(); err != nil && c.MaxCost > 0 && !c.unused(i) {
+			return err
+		}
+	}
+	return nil
+}
+
 // forModel is the target of one model at a target that replaces none.
 func (c *Config) forModel(at int, model string) (t Target) {
 	if c.ForModel != nil {

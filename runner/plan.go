@@ -290,16 +290,6 @@ func (c *Config) price(provider, model string) money.Price {
 	return money.Price{}
 }
 
-// dearest is the highest price that any target has; not known unless all are.
-func (c *Config) dearest() money.Price {
-	p := money.Price{Known: true}
-	for i, t := range c.Targets {
-		p.Known = p.Known && (t.Price.Known || c.unused(i))
-		p.Input, p.Output = max(p.Input, t.Price.Input), max(p.Output, t.Price.Output)
-	}
-	return p
-}
-
 // priced says that costs can be told.
 func (c *Config) priced() bool {
 	for _, t := range c.Targets {
@@ -320,6 +310,13 @@ func (c *Config) putsBack(class string) bool {
 		return false
 	}
 	return ok && retry.Transient(kind)
+}
+
+// Hopeless says that a failure of this class comes again as long as the line and
+// the settings stay as they are.
+func Hopeless(class string) bool {
+	kind, known := provider.ParseKind(class)
+	return class == ClassInvalid || strings.HasPrefix(class, classTooLarge) || known && retry.Hopeless(kind)
 }
 
 func lastAttempt(op *checkpoint.Operation) time.Time {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/route"
 )
 
@@ -24,9 +25,11 @@ type Progress struct {
 	RequestsMinute, RPM int64
 	TokensMinute, TPM   int64
 
-	Limiting string    // what limits now: rpm, tpm, concurrency, a pause; "" = nothing
-	Until    time.Time // when that ends; zero = not known
-	Elapsed  time.Duration
+	Limiting string // what limits now: rpm, tpm, concurrency, a pause; "" = nothing
+	// The target that this is about, where there are several limit groups.
+	LimitedAt string
+	Until     time.Time // when that ends; zero = not known
+	Elapsed   time.Duration
 	// How long what is left takes, by the limits in force and the rate of this
 	// run; 0 = nothing is known of it yet.
 	Remaining time.Duration
@@ -45,7 +48,7 @@ func (r *run) progress(now time.Time) Progress {
 	pr := Progress{
 		Total: r.index.Len() - p.skipped, Done: p.done + p.dead + int(c.Completed+c.Failed),
 		Dead: p.dead + int(c.Failed), InFlight: s.wire, Delayed: s.delayed(), Calls: c.Calls, RateLimited: c.RateLimited, CacheHits: c.CacheHits,
-		Limiting: string(s.wait.Reason), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
+		Limiting: string(s.wait.Reason), LimitedAt: s.bindsAt(), Until: s.wait.Until, Elapsed: now.Sub(r.started), Stopping: s.stop != nil,
 	}
 	if span := now.Sub(c.FirstSent); !c.FirstSent.IsZero() && span >= time.Second {
 		pr.Rate = float64(c.Completed+c.Failed) / span.Minutes()
@@ -103,4 +106,13 @@ func (r *run) publish(now time.Time) {
 		r.mute = true
 		r.Notice("status is not published: " + err.Error())
 	}
+}
+
+// bindsAt is the target whose limits hold the run back, where there are several
+// limit groups; "" = none is named.
+func (s *scheduler) bindsAt() string {
+	if s.wait.Reason == limit.Granted || s.waits == nil || len(s.limits) < 2 {
+		return ""
+	}
+	return s.waits.name()
 }

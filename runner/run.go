@@ -93,6 +93,9 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	settings := requestSettings(r.Config)
 	r.separate(r.report.Models)
+	if err := r.bounded(); err != nil {
+		return err
+	}
 	if r.Restart {
 		if err := setAside(r.Config); err != nil {
 			return err

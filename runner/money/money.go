@@ -82,11 +82,12 @@ func (m Amount) Decimal() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// String prints the amount with four decimals, more where it is smaller.
+// String prints the amount with four decimals, and with more where it would else
+// be nothing.
 func (m Amount) String() string {
-	r := new(big.Rat).SetFrac64(int64(m), 1e12)
-	if m != 0 && m < 1e8 && m > -1e8 {
-		return r.FloatString(8)
+	r, decimals := new(big.Rat).SetFrac64(int64(m), 1e12), 4
+	for half := Amount(5e7); m != 0 && m < half && m > -half; half /= 10 {
+		decimals++
 	}
-	return r.FloatString(4)
+	return r.FloatString(decimals)
 }

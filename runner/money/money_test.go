@@ -45,7 +45,9 @@ func TestBill(t *testing.T) {
 }
 
 func TestString(t *testing.T) {
-	for in, want := range map[Amount]string{0: "0.0000", 12.5e12: "12.5000", 1e6: "0.00000100"} {
+	for in, want := range map[Amount]string{
+		0: "0.0000", 12.5e12: "12.5000", 0.0123456e12: "0.0123", 6e7: "0.0001", 4e7: "0.00004", 1e6: "0.000001", 1234567: "0.000001", 1: "0.000000000001", -4e7: "-0.00004",
+	} {
 		if got := in.String(); got != want {
 			t.Errorf("%d: got %s, want %s", int64(in), got, want)
 		}

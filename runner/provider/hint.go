@@ -115,7 +115,7 @@ func parseReset(v string, now time.Time) (time.Duration, bool) {
 	switch f, _ := strconv.ParseFloat(v, 64); {
 	case f >= 1e15:
 		return maxHint, true
-	case f >= 1e12:
+	case f > 1e11: // in seconds that would be the year 5138
 		return until(now, time.UnixMilli(int64(f))), true
 	case f >= 1e9:
 		return until(now, time.UnixMilli(int64(f*1000))), true

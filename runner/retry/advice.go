@@ -13,6 +13,10 @@ func Transient(k provider.Kind) bool {
 	}
 }
 
+// Hopeless reports the classes whose cause lies with the item: as it is, it fails
+// again.
+func Hopeless(k provider.Kind) bool { return k != provider.KindNone && group(k) == own }
+
 // Advice says in one line what to do about a class.
 func Advice(k provider.Kind) string {
 	switch k {

@@ -230,8 +230,8 @@ func TestSlash(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	known := []string{"base_url", "kind", "headers"}
-	for name, want := range map[string]string{"base_ulr": "base_url", "kin": "", "knd": "", "kinds": "kind", "header": "headers", "": "", "zzzz": ""} {
-		if got := nearest(name, known); got != want {
+	for name, want := range map[string]string{"base_ulr": "base_url", "kin": "", "knid": "kind", "knd": "", "kinds": "kind", "header": "headers", "": "", "zzzz": ""} {
+		if got := Nearest(name, known); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

@@ -142,7 +142,7 @@ func (l *loader) check() {
 		if slices.Contains(known, r.name) || len(l.c.Providers) == 0 {
 			continue
 		}
-		if near := nearest(r.name, known); near != "" {
+		if near := Nearest(r.name, known); near != "" {
 			l.fault(r.node, r.path, "unknown provider %.80q; did you mean %q?", r.name, near)
 		}
 	}

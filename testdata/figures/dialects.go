@@ -15,7 +15,7 @@ import (
 func native(m *mock, kind string) []string {
 	base := m.url()
 	switch kind {
-	case "anthropic":
+	case "anthropic", "azure":
 		base = strings.TrimSuffix(base, "/v1")
 	case "gemini":
 		base += "beta"
@@ -106,7 +106,7 @@ func (b *bench) asked(ctx context.Context, kind, fault string, n int) (r report,
 
 // dailies is point 5: a day's limit parks its target until the reset.
 func dailies(ctx context.Context, b *bench) error {
-	for _, kind := range []string{"openai", "openrouter", "groq", "mistral", "gemini"} {
+	for _, kind := range []string{"openai", "openrouter", "groq", "mistral", "gemini", "azure", "anthropic"} {
 		r, _, p, err := b.asked(ctx, kind, "daily", 5)
 		if err != nil {
 			return err
@@ -115,8 +115,11 @@ func dailies(ctx context.Context, b *bench) error {
 		_, said, _ := strings.Cut(p.errs.String(), "come back at ")
 		said, _, _ = strings.Cut(said, "\n")
 		at, err := time.ParseInLocation(time.DateTime, said, time.Local)
-		if kind == "gemini" { // midnight in the Pacific time zone, whatever its RetryInfo says
+		switch kind {
+		case "gemini": // midnight in the Pacific time zone, whatever its RetryInfo says
 			midnight = pacificMidnight()
+		case "azure": // says 86400 seconds at any hour
+			midnight = time.Now().Add(24 * time.Hour)
 		}
 		ok := err == nil && at.Sub(midnight).Abs() < 10*time.Minute && r.Exit == 5 && r.Pending == 5
 		b.add("r5", kind+": a day's limit", "exit 5, 5 pending, back at "+midnight.Format(time.DateTime), ok, "exit %d, %d pending, back at %s", r.Exit, r.Pending, said)
