@@ -129,6 +129,10 @@ func (f *configured) apply(cfg *runner.Config) error {
 		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
 	}
 	cfg.Targets, cfg.ForModel = f.targets, f.forModel
+	cfg.Settings.Anthropic = slices.ContainsFunc(f.from, func(t route.Target) bool {
+		p, _ := provider.Lookup(t.Kind)
+		return p.TakesMessages()
+	})
 	cfg.Routes = &runner.Routes{Tasks: names[1:], Text: text.String(), Resolve: func(task string) (*runner.Route, error) {
 		r := routes[task]
 		if r == nil {

@@ -90,7 +90,7 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 		t.Limits.Concurrency = p.Concurrency
 	}
 	cfg.Settings.OutputCap, t.CapParam = capFor(p), p.CapParam
-	cfg.Settings.Anthropic = p.Wire == provider.WireAnthropic
+	cfg.Settings.Anthropic = p.TakesMessages()
 	if t.DefaultCap = p.DefaultCap; p.DefaultCap > 0 {
 		env.say("%s requires an output cap: requests without one get %d", p.Name, p.DefaultCap)
 	}

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"maps"
 	"net/http"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
@@ -33,9 +35,36 @@ func NewClient(e Endpoint) (provider.Client, error) {
 		return anthropic.New(o)
 	case provider.WireGemini:
 		return gemini.New(o)
-	default:
-		return openai.New(o)
 	}
+	c, err := openai.New(o)
+	if err != nil || !e.Profile.Messages {
+		return c, err
+	}
+	// That format wants a header with its version.
+	native, _ := provider.Lookup("anthropic")
+	o.Profile.Headers = maps.Clone(native.Headers)
+	maps.Copy(o.Profile.Headers, e.Profile.Headers)
+	m, err := anthropic.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return withMessages{c, m}, nil
+}
+
+// withMessages speaks two formats to a provider that offers Anthropic's messages
+// beside OpenAI's APIs.
+type withMessages struct {
+	*openai.Client
+	messages provider.Client
+}
+
+var _ provider.Looker = withMessages{}
+
+func (c withMessages) Do(ctx context.Context, r provider.Request) (*provider.Response, error) {
+	if r.API == "/messages" {
+		return c.messages.Do(ctx, r)
+	}
+	return c.Client.Do(ctx, r)
 }
 
 // DefaultPolicy is the retry policy for batches.

@@ -66,7 +66,7 @@ func TestProblems(t *testing.T) {
 		{batch(`"url":"/v1/chat/completions","body":{"model":"m","messages":"x"}`), "line 1, column 94: body.messages must be an array, not a string"},
 		{`{"method":"GET","url":"/v1/responses","body":{"model":"m"}}`, `line 1, column 11: method must be "POST"`},
 		{batch(`"url":"/v1/images","body":{}`), `line 1, column 40: unknown url "/v1/images": one of /v1/chat/completions, /v1/responses, /v1/embeddings, /v1/completions, /v1/moderations`},
-		{`{"custom_id":"a","params":{"model":"m"}}`, "line 1, column 27: this is a line of Anthropic's batch file, and the provider has no such route: use --provider anthropic"},
+		{`{"custom_id":"a","params":{"model":"m"}}`, "line 1, column 27: this is a line of Anthropic's batch file, and the provider has no such route: anthropic, openrouter and ollama have it"},
 	} {
 		_, rep := preflight(t, open(t, c.line), &Settings{Model: "m"})
 		if len(rep.Problems) != 1 || rep.Problems[0].String() != c.want {

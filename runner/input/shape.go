@@ -44,7 +44,7 @@ func (p *parser) checkAnthropic() *fault {
 		return bad(int(p.at[fParams].start), "params must be an object, not %s", kind(v))
 	}
 	if !p.set.Anthropic {
-		return bad(int(p.at[fParams].start), "this is a line of Anthropic's batch file, and the provider has no such route: use --provider anthropic")
+		return bad(int(p.at[fParams].start), "this is a line of Anthropic's batch file, and the provider has no such route: anthropic, openrouter and ollama have it")
 	}
 	p.api = "/messages"
 	return p.checkBody(p.params, "params.")

@@ -27,6 +27,7 @@ type Profile struct {
 	Version    string // used when VersionEnv is not set
 
 	Wire            Wire
+	Messages        bool     // offers Anthropic's messages beside OpenAI's APIs, below the same base URL
 	Aliases         []string // other names by which it is found
 	DefaultCap      int64    // output cap sent where a request names none and the API wants one; 0 = none is sent
 	Generations     bool     // keeps figures of each call under the id in X-Generation-Id, and no response by its own id
@@ -123,6 +124,9 @@ func ollamaHost(v string) string {
 	return u.String()
 }
 
+// TakesMessages says that it takes requests for Anthropic's messages as they stand.
+func (p Profile) TakesMessages() bool { return p.Wire == WireAnthropic || p.Messages }
+
 // Lookup finds a profile by its name or alias; "openai-compatible" is one of them.
 func Lookup(name string) (Profile, bool) {
 	for _, p := range Profiles() {
@@ -166,7 +170,7 @@ func Profiles() []Profile {
 		},
 		{
 			Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyEnv: []string{"OPENROUTER_API_KEY"}, BaseEnv: "OPENROUTER_BASE_URL",
-			AuthHeader: bearer, Caps: always, Accounting: "sum", Generations: true,
+			AuthHeader: bearer, Caps: always, Accounting: "sum", Generations: true, Messages: true,
 		},
 		{
 			Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyEnv: []string{"GROQ_API_KEY"}, BaseEnv: "GROQ_BASE_URL", EnvPath: "/openai/v1",
@@ -191,7 +195,7 @@ func Profiles() []Profile {
 		},
 		{
 			Name: "ollama", BaseURL: "http://localhost:11434/v1", BaseEnv: "OLLAMA_HOST", EnvPath: "/v1", KeyFree: true,
-			AuthHeader: bearer, Accounting: "sum", Concurrency: 4,
+			AuthHeader: bearer, Accounting: "sum", Concurrency: 4, Messages: true,
 		},
 		{
 			Name: "llamacpp", BaseURL: "http://127.0.0.1:8080/v1", KeyEnv: []string{"LLAMA_API_KEY"}, KeyFree: true,
