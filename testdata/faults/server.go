@@ -76,27 +76,6 @@ func (m *mock) ledger(ctx context.Context) (l ledger, err error) {
 	return l, nil
 }
 
-// entry is one call in the mock's log.
-type entry struct {
-	Time   time.Time `json:"t"`
-	Status int
-	Body   string
-	Key    string
-}
-
-// log lists the calls that have ended.
-func (m *mock) log(ctx context.Context) (all []entry, err error) {
-	raw, err := m.get(ctx, "/log")
-	for line := range strings.Lines(string(raw)) {
-		var e entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			return nil, fmt.Errorf("log: %w in %.200q", err, line)
-		}
-		all = append(all, e)
-	}
-	return all, err
-}
-
 func (m *mock) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.addr+path, nil)
 	if err != nil {
