@@ -39,7 +39,7 @@ func assaults() []assault {
 		{name: "harmless", answer: func(w http.ResponseWriter) { put(w, ok+"}") }},
 		{name: "gzip, 20 MiB of blanks", class: "response_too_large", most: 64, answer: func(w http.ResponseWriter) { bomb(w, 20<<20) }},
 		{name: "gzip, 2 GiB of blanks", class: "response_too_large", most: 64, answer: func(w http.ResponseWriter) { bomb(w, 2*gigabyte) }},
-		{name: "2 GiB", class: "response_too_large", most: 256, answer: func(w http.ResponseWriter) { flood(w, ok, 2*gigabyte) }},
+		{name: "2 GiB", class: "response_too_large", most: 320, answer: func(w http.ResponseWriter) { flood(w, ok, 2*gigabyte) }},
 		{name: "2 GiB, streamed", class: "response_too_large", most: 256, flags: []string{"--stream"}, answer: func(w http.ResponseWriter) {
 			flood(w, "data: ", 2*gigabyte)
 		}},
