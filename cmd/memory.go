@@ -1,22 +1,35 @@
 package cmd
 
-import "runtime/debug"
+import (
+	"runtime/debug"
 
-// The heap of a run is an index of about 58 bytes a line, without pointers, and
-// 40 MB or so of all else. Collecting costs by what has pointers. So the heap may
+	"github.com/llmbatch/llmbatch/runner"
+)
+
+// The heap of a run is an index of about 58 bytes a line, without pointers, 40 MB
+// or so of all else with 1,024 calls in flight, and 24 KB for each call above
+// that, stacks included. Collecting costs by what has pointers. So the heap may
 // grow by the same between two collections however long the index is: by GOGC's
 // share of the whole, a million lines would waste tens of megabytes, and ten
 // million hundreds.
 const (
 	indexedLine = 58
 	restOfHeap  = 40 << 20
+	manyCalls   = 1024
+	callInAir   = 24 << 10
 	headroom    = 28 << 20
 )
 
 // collectFor sets how often memory is collected while a run of so many lines
 // goes on, unless the user has set GOGC.
-func collectFor(env Env, lines int) {
-	if env.Getenv("GOGC") == "" {
-		debug.SetGCPercent(max(1, 100*headroom/(restOfHeap+indexedLine*lines)))
+func collectFor(env Env, targets []runner.Target, lines int) {
+	if env.Getenv("GOGC") != "" {
+		return
 	}
+	calls := 0
+	for _, t := range targets {
+		calls += t.Limits.Concurrency
+	}
+	air := callInAir * max(0, calls-manyCalls)
+	debug.SetGCPercent(max(1, 100*(headroom+air/5)/(restOfHeap+air+indexedLine*lines)))
 }

@@ -137,7 +137,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if o.files.output == "-" && env.StdoutIsTTY() && o.progress == progressBar {
 		o.progress = progressPlain // the results come on the same terminal
 	}
-	cfg.Sized = func(lines int) { collectFor(env, lines) }
+	cfg.Sized = func(lines int) { collectFor(env, cfg.Targets, lines) }
 	show := newProgress(env, o.progress)
 	cfg.Notice, cfg.Progress = show.notice, show.update
 	fitFiles(cfg, openFiles(), show.notice)
