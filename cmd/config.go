@@ -144,6 +144,13 @@ func (f *configured) apply(cfg *runner.Config) error {
 		}
 		return r, f.usable(r)
 	}}
+	cfg.Settings.TaskModel = func(task string) string {
+		r := routes[task]
+		if r == nil {
+			return ""
+		}
+		return r.Targets[0].Model
+	}
 	if main := routes[""]; main != nil && cfg.Settings.Model == "" {
 		cfg.Settings.Model = main.Targets[0].Model
 	}
@@ -195,11 +202,23 @@ func (f *configured) add(t *route.Target) int {
 }
 
 func targetOf(t *route.Target) runner.Target {
-	p, _ := provider.Lookup(t.Kind)
+	p := profileOf(t.Kind)
 	return runner.Target{
 		Provider: t.Provider, Model: t.Model, Group: t.Group, Limits: t.Limits, Accounting: t.Accounting, Given: t.AccountingSet, Price: t.Price, Context: t.Context,
 		Factor: runner.Factor(t.Factor), DefaultCap: p.DefaultCap, CapParam: p.CapParam,
 	}
+}
+
+// profileOf is what is known of a provider of some kind.
+func profileOf(kind string) provider.Profile {
+	if kind == mockName {
+		return mockProfile()
+	}
+	p, known := provider.Lookup(kind)
+	if !known {
+		p, _ = provider.Lookup("openai-compatible")
+	}
+	return p
 }
 
 // hurried is the client of a task with other timeouts than the task has that a
@@ -236,13 +255,7 @@ func (f *configured) place(t *route.Target) (p provider.Profile, base *url.URL, 
 	if err := t.Usable(); err != nil {
 		return p, nil, usagef("give it a base_url in the config file", "%s", err)
 	}
-	p, known := provider.Lookup(t.Kind)
-	if t.Kind == mockName {
-		p, known = mockProfile(), true
-	}
-	if !known {
-		p, _ = provider.Lookup("openai-compatible")
-	}
+	p = profileOf(t.Kind)
 	text := t.BaseURL
 	if text == "" {
 		text, _ = p.Base(f.env.Getenv)

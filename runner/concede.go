@@ -36,7 +36,7 @@ func (r *run) concede(j *job) (body []byte, gave []string) {
 	}
 	if most := j.gave.cap; most > 0 {
 		// A body that cannot be read is the server's to refuse.
-		if capped, lowered, err := input.LowerCap(body, r.Targets[j.lane].capParam(j), most); err == nil && lowered {
+		if capped, lowered, err := input.LowerCap(body, r.Targets[j.lane].capParam(j.rec.API, j.rec.Model), most); err == nil && lowered {
 			body, gave = capped, append(gave, gaveOutput+":"+strconv.FormatInt(most, 10))
 		}
 	}
@@ -47,11 +47,21 @@ func (r *run) concede(j *job) (body []byte, gave []string) {
 }
 
 // capParam is the member that caps the output of the job's request.
-func (t *Target) capParam(j *job) string {
+func (t *Target) capParam(api, model string) string {
 	if t.CapParam == nil {
-		return provider.Profile{}.CapParam(j.rec.API, j.rec.Model)
+		return provider.Profile{}.CapParam(api, model)
 	}
-	return t.CapParam(j.rec.API, j.rec.Model)
+	return t.CapParam(api, model)
+}
+
+// adapt makes a body of the record ask the target for a model. Providers have
+// different names for the output cap: one that llmbatch wrote gets the target's.
+func (t *Target) adapt(rec *input.Record, body []byte, model string) ([]byte, error) {
+	body, err := input.ReplaceModel(body, model)
+	if err != nil || !rec.Capped {
+		return body, err
+	}
+	return input.NameCap(body, t.capParam(rec.API, model))
 }
 
 // shortened is the job's request with fields of its line cut; nil if none is
@@ -66,7 +76,7 @@ func (r *run) shortened(j *job) ([]byte, []input.Cut) {
 		return nil, nil
 	}
 	if r.Routes != nil {
-		if body, err = input.ReplaceModel(body, j.rec.Model); err != nil {
+		if body, err = r.Targets[j.lane].adapt(&j.rec, body, j.rec.Model); err != nil {
 			return nil, nil
 		}
 	}

@@ -38,9 +38,9 @@ func (r *run) cacheKey(j *job, lane int) (k cache.Key, ok bool) {
 		if model == "" {
 			model = j.way.model
 		}
-		if model != j.rec.Model {
+		if model != j.rec.Model || j.rec.Capped {
 			var err error
-			if body, err = input.ReplaceModel(body, model); err != nil {
+			if body, err = t.adapt(&j.rec, body, model); err != nil {
 				return k, false
 			}
 		}

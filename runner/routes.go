@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -61,10 +62,11 @@ func (c *Config) setOut(j *job) error {
 	}
 	j.way = atStart(r, j.rec.Priority)
 	j.way.model = j.rec.Model
+	own := j.rec.Body
 	if err := c.steer(j, 0); err != nil {
 		return err
 	}
-	if j.rec.Model != j.way.model {
+	if !bytes.Equal(own, j.rec.Body) {
 		j.rec.Digest = input.Digest(j.rec.API, j.rec.Model, j.rec.Body)
 	}
 	return nil
@@ -85,14 +87,15 @@ func (c *Config) steer(j *job, at int) error {
 	if model == "" {
 		model = j.way.model
 	}
-	if model != j.rec.Model {
-		body, err := input.ReplaceModel(j.rec.Body, model)
+	lane := c.at(j.way.Lanes[at], model)
+	if model != j.rec.Model || j.rec.Capped {
+		body, err := c.Targets[lane].adapt(&j.rec, j.rec.Body, model)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", j.rec.Line, err)
 		}
 		j.rec.Body, j.rec.Model = body, model
 	}
-	j.way.at, j.lane = at, c.at(j.way.Lanes[at], model)
+	j.way.at, j.lane = at, lane
 	return nil
 }
 

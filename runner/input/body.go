@@ -24,6 +24,9 @@ func (p *parser) plainBody() []byte {
 	}
 	p.settings(&w, chat)
 	for _, m := range p.set.ready.extra {
+		if p.capped && isCap(string(m.name(p.set.ExtraBody))) {
+			continue // servers refuse a request with two
+		}
 		w.add(string(m.name(p.set.ExtraBody)), m.val.of(p.set.ExtraBody))
 	}
 	return append(w.out, '}')
@@ -68,7 +71,7 @@ func (p *parser) settings(w *bodyWriter, chat bool) {
 	if outputCap == nil && chat && s.MaxTokens > 0 {
 		outputCap = strconv.AppendInt(nil, int64(s.MaxTokens), 10)
 	}
-	if outputCap != nil {
+	if p.capped = outputCap != nil; p.capped {
 		name := "max_tokens"
 		if s.OutputCap != nil {
 			name = s.OutputCap(p.model)

@@ -72,6 +72,8 @@ type Settings struct {
 	MaxTokens     int             // output cap of plain chat lines without one; 0 = add nothing
 	Temperature   string          // number as written, for plain chat lines without one; "" = add nothing
 
+	// TaskModel is the model for lines of a task that name none where Model is none; nil, or "" = there is none. "" is lines without a task.
+	TaskModel func(task string) string
 	// OutputCap names the output cap's member for a model on chat completions; nil = max_tokens.
 	OutputCap func(model string) string
 
@@ -110,6 +112,7 @@ type Record struct {
 	Priority Priority
 	Task     string // "" = none
 	Tenant   string // "" = none
+	Capped   bool   // the body has an output cap whose name llmbatch chose: see NameCap
 	Never    bool   // must not be sent a second time: retry is "never", or the body names tools that the server runs
 
 	// Metadata is the line's metadata as it stands. A plain line without one echoes its members that llmbatch does not read, as an

@@ -106,6 +106,11 @@ func TestBodies(t *testing.T) {
 		},
 		{"raw override", Settings{OverrideModel: "n"}, `{"task":"t","model":"m","input":[1]}`, "/responses", `{"model":"n","input":[1]}`},
 		{"raw embeddings", Settings{}, `{"model":"text-embedding-3-small","input":"x"}`, "/embeddings", `{"model":"text-embedding-3-small","input":"x"}`},
+		{
+			"plain with one cap",
+			Settings{Model: "m", ExtraBody: []byte(`{"max_completion_tokens":9,"n":2}`)},
+			`{"prompt":"a","max_tokens":5}`, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":5,"n":2}`,
+		},
 		{"plain", Settings{Model: "m"}, `{"prompt":"a\u00e9\ud835<"}`, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"a\u00e9\ud835<"}]}`},
 		{
 			"plain settings",

@@ -85,6 +85,7 @@ type parser struct {
 	formed      bool   // the line is a JSON object without repeated keys
 	made        bool   // by --template or --prompt-field
 	empty       bool   // the prompt has no text
+	capped      bool   // the plain body has an output cap of the line or of the flags
 	ownSystem   bool   // messages hold a system message of their own
 	priority    Priority
 	out         bytes.Buffer // of the template
@@ -99,7 +100,7 @@ func (p *parser) parse(line []byte, s *Settings) *fault {
 	p.scanner = scanner{b: line, top: p.top[:0], body: p.body[:0], params: p.params[:0]}
 	p.set, p.at, p.id, p.idKey, p.idNew = s, [fields]span{}, span{}, "", false
 	p.prompt, p.made, p.empty, p.ownSystem, p.priority, p.model, p.hasModel, p.unread = nil, false, false, false, Normal, "", false, 0
-	p.modelMember, p.shape, p.api, p.formed = span{}, Plain, "", false
+	p.modelMember, p.shape, p.api, p.formed, p.capped = span{}, Plain, "", false, false
 	if err := p.scanLine(); err != nil {
 		return err
 	}

@@ -126,6 +126,7 @@ func (x *examiner) record(ix *Index, i int, s *Settings, raw []byte, r *Record) 
 		r.CustomID = bytes.Clone(p.id.of(raw)) // the line's own bytes must not outlive the body
 	}
 	r.Body, r.Never = p.request()
+	r.Capped = p.capped
 	r.Metadata = p.metadata()
 	return nil
 }

@@ -46,6 +46,25 @@ func LowerCap(body []byte, name string, most int64) (out []byte, lowered bool, e
 	return replace(pick(out, body), span{end, end}, member), true, nil
 }
 
+// NameCap gives a request body with its first output cap under another name and all other bytes as they are; a body without one stays
+// as it is. Routes use it where Record.Capped, as providers call the cap by different names.
+func NameCap(body []byte, name string) ([]byte, error) {
+	members, _, err := membersOf(body)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		switch is := string(m.name(body)); {
+		case !isCap(is):
+		case is == name:
+			return body, nil
+		default:
+			return replace(body, m.key, appendQuoted(nil, name)[1:len(name)+1]), nil
+		}
+	}
+	return body, nil
+}
+
 func pick(edited, body []byte) []byte {
 	if edited != nil {
 		return edited

@@ -90,3 +90,16 @@ func TestShortened(t *testing.T) {
 		t.Errorf("nothing to cut: got %s, %v, %v", body, cut, err)
 	}
 }
+
+func TestNameCap(t *testing.T) {
+	for _, c := range []struct{ body, name, want string }{
+		{`{"model":"m", "max_tokens" : 5,"stop":"max_tokens"}`, "max_completion_tokens", `{"model":"m", "max_completion_tokens" : 5,"stop":"max_tokens"}`},
+		{`{"model":"m","max_completion_tokens":5}`, "max_tokens", `{"model":"m","max_tokens":5}`},
+		{`{"model":"m","max_tokens":5}`, "max_tokens", `{"model":"m","max_tokens":5}`},
+		{`{"model":"m","x":{"max_tokens":5}}`, "max_completion_tokens", `{"model":"m","x":{"max_tokens":5}}`},
+	} {
+		if got, err := NameCap([]byte(c.body), c.name); err != nil || string(got) != c.want {
+			t.Errorf("%s as %s: got %s, %v; want %s", c.body, c.name, got, err, c.want)
+		}
+	}
+}

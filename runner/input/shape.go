@@ -244,6 +244,9 @@ func (p *parser) findModel() *fault {
 	if p.set.OverrideModel != "" {
 		p.model = p.set.OverrideModel
 	}
+	if p.model == "" && p.set.TaskModel != nil {
+		p.model = p.set.TaskModel(text(p.given(fTask)))
+	}
 	if p.model == "" {
 		return bad(0, "no model: name one in the line or by --model")
 	}
