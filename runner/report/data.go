@@ -154,11 +154,11 @@ func Build(s *Source, now time.Time) *Data {
 		Failures: s.Failures, results: clean(s.Paths.Output, maxExample), series: s.Series, sum: s.Series.Sum(),
 	}
 	d.Pending = max(0, d.Operations-d.Completed-d.Failed-d.Unknown-d.InFlight)
-	d.latency, d.output, d.CutOff = d.sum.Latency, d.sum.Output, d.sum.CutOff
+	d.latency, d.output, d.CutOff, d.Doubtful = d.sum.Latency, d.sum.Output, d.sum.CutOff, d.sum.Doubtful
 	if s.Rows.Counted {
-		d.latency, d.output, d.CutOff = s.Rows.Latency, s.Rows.Output, s.Rows.CutOff
+		d.latency, d.output, d.CutOff, d.Doubtful = s.Rows.Latency, s.Rows.Output, s.Rows.CutOff, s.Rows.Doubtful
 	}
-	d.Reserved, d.Used, d.Doubtful, d.Copies = d.sum.Reserved, d.sum.Used, d.sum.Doubtful, d.sum.Spared
+	d.Reserved, d.Used, d.Copies = d.sum.Reserved, d.sum.Used, d.sum.Spared
 	d.Latency, d.Output, d.Wait = quantiles(&d.latency), quantiles(&d.output), quantiles(&d.sum.Wait)
 	d.Attempts, d.Refused, d.Retried, d.Fallbacks = counts(d.sum.Failed), counts(d.sum.Refused), counts(d.sum.Retried), counts(d.sum.Fallbacks)
 	d.runs()

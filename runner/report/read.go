@@ -26,10 +26,11 @@ type Source struct {
 type Rows struct {
 	Operations, Completed, Failed, Unknown, InFlight int64
 
-	Latency series.Histogram // of answered calls, milliseconds
-	Output  series.Histogram // of answers, tokens
-	CutOff  int64            // answers that ended at the cap
-	Counted bool             // the three above are known
+	Latency  series.Histogram // of answered calls, milliseconds
+	Output   series.Histogram // of answers, tokens
+	CutOff   int64            // answers that ended at the cap
+	Doubtful int64            // calls of unknown outcome, those of killed runs too
+	Counted  bool             // the four above are known
 }
 
 // Read gathers what a checkpoint and its files hold. The error is fs.ErrNotExist if
@@ -86,6 +87,11 @@ func (s *Source) stored(store *checkpoint.Store) error {
 	r := &s.Rows
 	r.Operations, r.Counted = meta.Operations, true
 	err = store.All(func(op *checkpoint.Operation) error {
+		for _, a := range op.Attempts {
+			if a.Class == classUnknown {
+				r.Doubtful++
+			}
+		}
 		switch op.Status {
 		case checkpoint.Completed:
 			r.Completed++
@@ -101,7 +107,10 @@ func (s *Source) stored(store *checkpoint.Store) error {
 			}
 		case checkpoint.DeadLetter:
 			r.Failed++
-		case checkpoint.Unknown, checkpoint.InFlight: // in flight without a run: it was killed
+		case checkpoint.InFlight: // without a run: it was killed
+			r.Unknown++
+			r.Doubtful++
+		case checkpoint.Unknown:
 			r.Unknown++
 		}
 		return nil

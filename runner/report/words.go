@@ -10,9 +10,12 @@ import (
 	"github.com/llmbatch/llmbatch/runner"
 )
 
+// classUnknown is the class of calls whose outcome is unknown.
+const classUnknown = "unknown"
+
 // classWords is a class of failed calls as people read it.
 func classWords(class string) string {
-	if class == "unknown" {
+	if class == classUnknown {
 		return "unknown outcome"
 	}
 	return class
@@ -240,10 +243,20 @@ func (d *Data) refusals() string {
 }
 
 func (d *Data) whatFailed() string {
+	text := d.failedOperations()
+	if d.Doubtful == 1 {
+		text += " The outcome of one call is not known; it may have been billed."
+	} else if d.Doubtful > 1 {
+		text += fmt.Sprintf(" The outcome of %s is not known; they may have been billed.", runner.Count(d.Doubtful, "call"))
+	}
+	return text
+}
+
+func (d *Data) failedOperations() string {
 	if len(d.Failures) == 0 {
 		text := "No operation failed."
 		if n := total(d.Attempts); n > 0 {
-			text = fmt.Sprintf("No operation failed; %s that did went again (most often %s).", runner.Count(n, "call"), d.Attempts[0].Name)
+			text = fmt.Sprintf("No operation failed; %s that did went again (most often %s).", runner.Count(n, "call"), classWords(d.Attempts[0].Name))
 		}
 		return text
 	}
