@@ -233,7 +233,7 @@ func (st *standing) print(w io.Writer) error {
 		row("failed", fmt.Sprintf("%s %s: %s", grouped(int64(st.Classes[c])), c, remedy(c)))
 	}
 	if st.Degraded > 0 {
-		row("degraded", count(st.Degraded, "result")+" (llmbatch results --fields custom_id,degraded lists them)")
+		row("degraded", count(st.Degraded, "result")+" (llmbatch results --format csv --fields custom_id,degraded lists them)")
 	}
 	if st.Unknowns > 0 {
 		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), listed(st.Listed)))
