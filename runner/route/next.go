@@ -80,7 +80,7 @@ func (r *Route) Next(a Ask) (index int, reason string, ok bool) {
 	if r.pressed(a) && !a.Tried.Has(r.Degrade) && states[r.Degrade].conditions() == 0 {
 		return r.Degrade, a.Level.String() + " pressure", true
 	}
-	met, waiting := a.Met, -1
+	met, waiting, why := a.Met, -1, ""
 	var hindered []string
 	for i, s := range states {
 		name := r.Targets[i].String()
@@ -94,14 +94,17 @@ func (r *Route) Next(a Ask) (index int, reason string, ok bool) {
 			return i, cause, true
 		default:
 			if blocks == SetOf(RateLimited) && waiting < 0 {
-				waiting = i
+				waiting, why = i, cause
 			}
 			hindered = append(hindered, name+" "+s.why())
 			met |= blocks
 		}
 	}
-	if waiting >= 0 {
-		return waiting, r.Targets[waiting].String() + " " + State{Waits: true}.why(), true
+	switch {
+	case waiting == 0:
+		return 0, r.Targets[0].String() + " " + State{Waits: true}.why(), true
+	case waiting > 0:
+		return waiting, why, true
 	}
 	return -1, strings.Join(hindered, "; "), false
 }

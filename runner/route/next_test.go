@@ -33,7 +33,7 @@ func TestNextOnTheSeedRoute(t *testing.T) {
 		{name: "waits: nobody listed that", states: map[int]State{claude: {Waits: true}}, want: claude, reason: "anthropic/claude-sonnet-4.6 waits for its limit"},
 		{name: "both fallbacks meet", ask: Ask{Met: SetOf(Provider5xx, PrimaryUnavailable), Tried: Tried(0).With(claude)}, want: gpt, reason: "provider_5xx"},
 		{name: "the first fallback has failed as well", ask: Ask{Met: SetOf(Provider5xx, PrimaryUnavailable), Tried: Tried(0).With(claude).With(gpt)}, want: gemini, reason: "primary_unavailable"},
-		{name: "the fallback waits", ask: Ask{Met: SetOf(Provider5xx), Tried: Tried(0).With(claude)}, states: map[int]State{gpt: {Waits: true}}, want: gpt, reason: "openai/gpt-5.5 waits for its limit"},
+		{name: "the fallback waits", ask: Ask{Met: SetOf(Provider5xx), Tried: Tried(0).With(claude)}, states: map[int]State{gpt: {Waits: true}}, want: gpt, reason: "provider_5xx"},
 		{name: "the fallback is halted", ask: Ask{Met: SetOf(Provider5xx), Tried: Tried(0).With(claude)}, states: map[int]State{gpt: {Halted: provider.KindAuth}}, want: gemini, reason: "primary_unavailable"},
 		{name: "low priority without pressure", ask: Ask{Met: low}, want: claude},
 		{name: "low priority under light pressure", ask: Ask{Met: low, Level: Light}, want: claude},
@@ -43,7 +43,7 @@ func TestNextOnTheSeedRoute(t *testing.T) {
 		{name: "the smaller model waits", ask: Ask{Met: low, Level: Severe}, states: map[int]State{qwen: {Waits: true}}, want: claude},
 		{name: "the smaller model waits and no other runs", ask: Ask{Met: low, Level: Severe}, states: map[int]State{
 			claude: {Open: true}, gemini: {Open: true}, qwen: {Waits: true},
-		}, want: qwen, reason: "open_model_cluster/qwen waits for its limit"},
+		}, want: qwen, reason: "severe pressure"},
 		{name: "low priority is no failure", ask: Ask{Met: low | SetOf(RateLimited), Tried: Tried(0).With(claude)}, want: -1, reason: "anthropic/claude-sonnet-4.6 has failed; " +
 			"openai/gpt-5.5 takes over only on provider_5xx, rate_limit_after_retry_budget; " +
 			"google/gemini-3 takes over only on context_length_needed, primary_unavailable; open_model_cluster/qwen takes over only on batch_low_priority"},
