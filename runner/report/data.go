@@ -12,7 +12,7 @@ import (
 )
 
 // Data is the report. Figures cover all runs of the checkpoint since it keeps
-// samples; Operations to InFlight cover all of it.
+// samples; Operations to Degraded cover all of it.
 type Data struct {
 	Input      string    `json:"input"`
 	Checkpoint string    `json:"checkpoint"`
@@ -28,6 +28,7 @@ type Data struct {
 	Pending    int64 `json:"pending"`
 	Unknown    int64 `json:"unknown"`
 	InFlight   int64 `json:"in_flight"`
+	Degraded   int64 `json:"degraded"` // of those completed
 
 	Calls    int64  `json:"calls"`
 	Reserved int64  `json:"tokens_reserved"`
@@ -150,7 +151,7 @@ const (
 func Build(s *Source, now time.Time) *Data {
 	d := &Data{
 		Input: clean(filepath.Base(s.Paths.Input), maxName), Checkpoint: clean(s.Paths.Checkpoint, maxExample), Made: now.Truncate(time.Second), Running: s.Running, Sampled: len(s.Series.Runs) > 0,
-		Operations: s.Rows.Operations, Completed: s.Rows.Completed, Failed: s.Rows.Failed, Unknown: s.Rows.Unknown, InFlight: s.Rows.InFlight,
+		Operations: s.Rows.Operations, Completed: s.Rows.Completed, Failed: s.Rows.Failed, Unknown: s.Rows.Unknown, InFlight: s.Rows.InFlight, Degraded: s.Rows.Degraded,
 		Failures: s.Failures, results: clean(s.Paths.Output, maxExample), series: s.Series, sum: s.Series.Sum(),
 	}
 	d.Pending = max(0, d.Operations-d.Completed-d.Failed-d.Unknown-d.InFlight)

@@ -26,6 +26,8 @@ type Source struct {
 type Rows struct {
 	Operations, Completed, Failed, Unknown, InFlight int64
 
+	Degraded int64 // completed operations that gave something up under pressure
+
 	Latency  series.Histogram // of answered calls, milliseconds
 	Output   series.Histogram // of answers, tokens
 	CutOff   int64            // answers that ended at the cap
@@ -64,6 +66,7 @@ func (s *Source) published(locked error) error {
 	s.Running = snap.PID
 	s.Rows = Rows{
 		Operations: snap.Operations, Completed: at(checkpoint.Completed), Failed: at(checkpoint.DeadLetter), Unknown: at(checkpoint.Unknown), InFlight: at(checkpoint.InFlight),
+		Degraded: int64(snap.Degraded),
 	}
 	if snap.Series == nil {
 		return nil
@@ -95,6 +98,9 @@ func (s *Source) stored(store *checkpoint.Store) error {
 		switch op.Status {
 		case checkpoint.Completed:
 			r.Completed++
+			if len(op.Degraded) > 0 {
+				r.Degraded++
+			}
 			if op.CopyOf != "" {
 				return nil
 			}

@@ -126,7 +126,11 @@ func (d *Data) whatRan() string {
 	if len(to) > 0 {
 		text += fmt.Sprintf(" in %s to %s", runner.Count(d.Calls, "call"), list(to, 4))
 	}
-	text += fmt.Sprintf(": %s completed, %s failed", grouped(d.Completed), grouped(d.Failed))
+	text += fmt.Sprintf(": %s completed", grouped(d.Completed))
+	if d.Degraded > 0 {
+		text += fmt.Sprintf(" (%s of them gave something up under pressure)", grouped(d.Degraded))
+	}
+	text += fmt.Sprintf(", %s failed", grouped(d.Failed))
 	for _, more := range []struct {
 		n    int64
 		what string
