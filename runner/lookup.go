@@ -22,6 +22,9 @@ const (
 	// lookAgain is when a call that is still being worked on, or a look-up that
 	// failed, is asked about again; then after twice as long, up to lookSlowly.
 	lookAgain, lookSlowly = 5 * time.Second, 30 * time.Second
+	// lookTimeout is the longest time of one look-up: it generates nothing, so a
+	// server that does not answer has none.
+	lookTimeout = 30 * time.Second
 )
 
 // findable says that the job's last attempt may have been paid for, and that
@@ -102,13 +105,15 @@ func (r *run) lookUp(ctx context.Context, j *job) {
 	}
 }
 
-// lookUp makes the request. A defect of the client is a look-up that failed.
+// lookUp makes the request, in at most lookTimeout. A defect of the client is a look-up that failed.
 func lookUp(ctx context.Context, l provider.Looker, q provider.Request, id string) (found *provider.Found, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			found, err = nil, fmt.Errorf("internal defect: %v", p)
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	return l.LookUp(ctx, q, id)
 }
 
@@ -143,7 +148,7 @@ func (s *scheduler) looked(now time.Time, j *job, found *provider.Found, err *pr
 		return verdict{}
 	}
 	j.looked = last.AnswerID
-	if err == nil && found.Fate == provider.FateEnded {
+	if err == nil && found.Fate == provider.FateEnded && found.Failed {
 		last.Class = provider.KindServer.String()
 		s.settled(j)
 	}

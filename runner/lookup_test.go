@@ -73,8 +73,8 @@ func TestLostBodiesAreLookedUp(t *testing.T) {
 	})
 }
 
-// What was cancelled has no answer to come: it is asked again, and is no longer
-// in doubt. What forbids storing, or has no such API, goes as ever.
+// What was cancelled has no answer to come: it is asked again, and may be billed
+// as far as it came. What forbids storing, or has no such API, goes as ever.
 func TestLookUpOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
@@ -84,8 +84,8 @@ func TestLookUpOfWhatIsNotThere(t *testing.T) {
 			ask("chat", "[[fault:stream_cut=1x1]] c"),
 		)
 		s := d.run(streaming)
-		if s.Completed != 3 || s.LookedUp != 0 || s.Retries != 3 || s.PossiblyTwice != 2 || len(s.UnknownOps) != 2 {
-			d.Errorf("got %d completed, %d looked up, %d retries, %d possibly billed twice %q; want 3, 0, 3, 2", s.Completed, s.LookedUp, s.Retries, s.PossiblyTwice, s.UnknownOps)
+		if s.Completed != 3 || s.LookedUp != 0 || s.Retries != 3 || s.PossiblyTwice != 3 || len(s.UnknownOps) != 3 {
+			d.Errorf("got %d completed, %d looked up, %d retries, %d possibly billed twice %q; want 3, 0, 3, 3", s.Completed, s.LookedUp, s.Retries, s.PossiblyTwice, s.UnknownOps)
 		}
 		if n := d.server.Stats().Lookups; n != 1 {
 			d.Errorf("got %d look-ups, want 1", n)
@@ -182,4 +182,27 @@ func TestLookUpWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// mute is a client whose look-ups get no answer.
+type mute struct{ provider.Client }
+
+func (mute) LookUp(ctx context.Context, _ provider.Request, _ string) (*provider.Found, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A server that does not answer look-ups costs them their own short time, not
+// that of a call.
+func TestLookUpWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(respond("p0", "[[fault:stream_lost=1x1]] a"))
+		began := time.Now()
+		s := d.run(streaming, func(cfg *Config) { cfg.Targets[0].Client = mute{d.client} })
+		d.whole("p0")
+		if took := time.Since(began); s.Retries != 1 || s.PossiblyTwice != 1 || took > maxLookFailures*(lookTimeout+lookSlowly) {
+			d.Errorf("got %d retries, %d possibly billed twice after %s; want 1, 1 within %d look-ups", s.Retries, s.PossiblyTwice, took, maxLookFailures)
+		}
+	})
 }

@@ -17,7 +17,7 @@ type Fate uint8
 const (
 	FateGone     Fate = iota // nothing is known of the call, or its answer is not kept
 	FateRunning              // it is still being worked on
-	FateEnded                // it failed or was cancelled: there is no answer to come
+	FateEnded                // it failed, was cancelled or is no answer: there is none to come
 	FateAnswered             // its answer is whole
 )
 
@@ -39,4 +39,5 @@ func (f Fate) String() string {
 type Found struct {
 	Fate     Fate
 	Response *Response // of FateAnswered, without SentAt
+	Failed   bool      // of FateEnded: the provider failed, so it bills nothing. What was cancelled is billed as far as it came
 }

@@ -55,12 +55,18 @@ func (c *Client) LookUp(ctx context.Context, r provider.Request, id string) (*pr
 	if reply == nil {
 		return &provider.Found{}, err
 	}
-	switch body := wire.Payload(reply.Body); wire.TextOf(wire.Member(body, "status")) {
+	body := wire.Payload(reply.Body)
+	if string(wire.TextOf(wire.Member(body, "id"))) != id {
+		return &provider.Found{}, nil // another's, if one at all: it must not pass for the answer
+	}
+	switch wire.TextOf(wire.Member(body, "status")) {
 	case "queued", "in_progress":
 		return &provider.Found{Fate: provider.FateRunning}, nil
 	case "completed", "incomplete":
 		return c.found(r.API, reply)
-	case "failed", "cancelled":
+	case "failed":
+		return &provider.Found{Fate: provider.FateEnded, Failed: true}, nil
+	case "cancelled":
 		return &provider.Found{Fate: provider.FateEnded}, nil
 	default:
 		return &provider.Found{}, nil // no response, or one of another kind
@@ -104,6 +110,7 @@ func (c *Client) lookUpGeneration(ctx context.Context, r provider.Request, id st
 	}
 	var g struct {
 		Data struct {
+			ID              wire.Text
 			Model           wire.Text
 			Cancelled       bool
 			Finish          wire.Text `json:"finish_reason"`
@@ -115,6 +122,8 @@ func (c *Client) lookUpGeneration(ctx context.Context, r provider.Request, id st
 	}
 	_ = json.Unmarshal(wire.Payload(reply.Body), &g) // what is of another type is not there
 	switch d := &g.Data; {
+	case string(d.ID) != id:
+		return &provider.Found{}, nil
 	case d.Cancelled:
 		return &provider.Found{Fate: provider.FateEnded}, nil
 	case r.API != "/chat/completions", wire.Truthy(wire.Member(r.Body, "n")), d.Finish != "stop" && d.Finish != "length":

@@ -15,7 +15,7 @@ const okHead = "HTTP/1.1 200 OK\nContent-Type: application/json\nConnection: clo
 func lookups() (all []providertest.Lookup) {
 	const whole = `{"id":"id/1","object":"response","status":"completed","model":"m","output":[{"type":"message","content":[{"type":"output_text","text":"hi"}]}],"usage":{"input_tokens":3,"output_tokens":2}}`
 	add := func(name, answer string, want provider.Fate, kind provider.Kind) {
-		l := providertest.Lookup{Name: name, API: "/responses", Want: want, Kind: kind, Body: strings.TrimPrefix(answer, okHead)}
+		l := providertest.Lookup{Name: name, API: "/responses", Want: want, Kind: kind, Failed: name == "failed", Body: strings.TrimPrefix(answer, okHead)}
 		if answer != "none" {
 			l.Answers = map[string]string{"/responses/id%2F1": answer}
 		}
@@ -28,6 +28,8 @@ func lookups() (all []providertest.Lookup) {
 	add("cancelled", okHead+strings.Replace(whole, "completed", "cancelled", 1), provider.FateEnded, provider.KindNone)
 	add("failed", okHead+strings.Replace(whole, "completed", "failed", 1), provider.FateEnded, provider.KindNone)
 	add("empty", okHead+`{"id":"id/1","status":"completed","output":[]}`, provider.FateEnded, provider.KindNone)
+	add("another's", okHead+strings.Replace(whole, "id/1", "id/2", 1), provider.FateGone, provider.KindNone)
+	add("nobody's", okHead+strings.Replace(whole, `"id":"id/1",`, "", 1), provider.FateGone, provider.KindNone)
 	add("not stored", "none", provider.FateGone, provider.KindNone)
 	add("another page", "HTTP/1.1 200 OK\nContent-Type: text/html\nConnection: close\n\n<html>It works!</html>", provider.FateGone, provider.KindNone)
 	add("no response", okHead+`{"object":"list"}`, provider.FateGone, provider.KindNone)
@@ -52,6 +54,7 @@ func lookups() (all []providertest.Lookup) {
 	}
 	generation("with its text", figures(`"cancelled":false,"finish_reason":"stop"`), text, provider.FateAnswered)
 	generation("without", figures(`"cancelled":false,"finish_reason":"stop"`), "", provider.FateGone)
+	generation("of another call", strings.Replace(figures(`"cancelled":false,"finish_reason":"stop"`), "id/1", "id/2", 1), text, provider.FateGone)
 	generation("cancelled", figures(`"cancelled":true,"finish_reason":null`), text, provider.FateEnded)
 	generation("of a tool call", figures(`"cancelled":false,"finish_reason":"tool_calls"`), text, provider.FateGone)
 	return all

@@ -14,6 +14,7 @@ type Lookup struct {
 	Name, Profile, API string
 	Answers            map[string]string // by path and query after the base URL: head, an empty line, body; others are 404
 	Want               provider.Fate
+	Failed             bool          // of FateEnded: nothing is billed
 	Kind               provider.Kind // of the error, if it must fail
 	Body               string        // of an answer that is found
 }
@@ -56,8 +57,8 @@ func (h Harness) lookUp(t *testing.T) {
 				if !errors.As(err, &e) || e.Kind != l.Kind {
 					t.Errorf("got %+v, %v; want %s", found, err, l.Kind)
 				}
-			case err != nil || found.Fate != l.Want:
-				t.Errorf("got %+v, %v; want %s", found, err, l.Want)
+			case err != nil || found.Fate != l.Want || found.Failed != l.Failed:
+				t.Errorf("got %+v, %v; want %s, failed %t", found, err, l.Want, l.Failed)
 			case l.Want == provider.FateAnswered && string(found.Response.Body) != l.Body:
 				t.Errorf("got %s, want %s", found.Response.Body, l.Body)
 			}
