@@ -8,7 +8,7 @@ SOAK     ?= 30m
 COUNT    ?= 1
 MOST     ?= 1000000
 
-.PHONY: help build test race lint script thirdparty load fuzz soak crash faults figures terminal metrics-test report-test bench ratios growth demo
+.PHONY: help build test race lint script thirdparty load fuzz soak crash faults reliability figures terminal metrics-test report-test bench ratios growth demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ crash: ## kill at every sync, write and rename in turn; needs strace
 
 faults: ## every fault of the catalogue, F01 to F55 (a quarter of an hour); as root, with strace
 	go run ./testdata/faults
+
+reliability: ## faults, kills, hostile bytes and fuzzing, with one table (3 hours)
+	.ci/reliability $(FUZZTIME) $(SOAK)
 
 figures: ## what the program promises, measured against the mock (a quarter of an hour)
 	go run ./testdata/figures
