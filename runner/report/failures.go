@@ -44,7 +44,7 @@ func (f failures) add(l *result.Line) {
 	}
 	have.Line, have.ID, have.Example = l.LLM.Line, clean(l.LLM.Op, maxName), clean(l.Error.Message, maxExample)
 	have.Target, have.Status = "", 0
-	if l.LLM.Provider != "" {
+	if l.LLM.Model != "" { // an invalid line was for none
 		have.Target = clean(l.LLM.Provider+"/"+l.LLM.Model, maxName)
 	}
 	if l.Response != nil {

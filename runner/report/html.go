@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner"
@@ -85,6 +86,11 @@ func endWords(end string) string {
 // Paths is where the results are.
 func (d *Data) Paths() string { return d.results }
 
+// Passed says that more counted against a learned limit than it says.
+func (d *Data) Passed() bool {
+	return slices.ContainsFunc(d.Limits, func(l Limit) bool { return l.Learned && l.N > 0 && l.Most > l.N })
+}
+
 // Mean is the mean latency of answered calls.
 func (t *Target) Mean() string {
 	if t.Answered == 0 {
@@ -101,6 +107,12 @@ func (l *Limit) Unit() string { return unitOf(l.Limit.Name) }
 
 func (d *Data) figures() (all []figure) {
 	add := func(name, value string) { all = append(all, figure{name, value}) }
+	calls := func(n int64) string {
+		if n == 1 {
+			return "call"
+		}
+		return "calls"
+	}
 	add("completed of "+grouped(d.Operations), grouped(d.Completed))
 	add("failed", grouped(d.Failed))
 	if left := d.Pending + d.InFlight + d.Unknown; left > 0 {
@@ -110,8 +122,9 @@ func (d *Data) figures() (all []figure) {
 		return all
 	}
 	add("running time", span(d.Seconds))
-	add("calls", grouped(d.Calls))
-	add("calls that failed", grouped(total(d.Attempts)))
+	add(calls(d.Calls), grouped(d.Calls))
+	failed := total(d.Attempts)
+	add(calls(failed)+" that failed", grouped(failed))
 	if d.Used > 0 {
 		add(fmt.Sprintf("tokens reserved for %s used", grouped(d.Used)), grouped(d.Reserved))
 	}

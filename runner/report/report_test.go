@@ -116,6 +116,24 @@ func TestNoAdviceWithoutGain(t *testing.T) {
 	}
 }
 
+// A server that gives room back all the time admits more than its limit in one
+// minute; who reads of it is told why.
+func TestMoreThanALearnedLimit(t *testing.T) {
+	for _, test := range []struct {
+		limit series.Limit
+		want  bool
+	}{
+		{series.Limit{Group: "house/small", Name: "tpm", N: 100_000, Learned: true}, true},
+		{series.Limit{Group: "house/small", Name: "tpm", N: 120_000, Learned: true}, false},
+		{series.Limit{Group: "house/small", Name: "tpm", N: 120_000}, false},
+	} {
+		page := html(t, Build(over([]int64{30}, 0, test.limit), time.UnixMilli(start)))
+		if got := strings.Contains(page, "More than a learned limit may count"); got != test.want {
+			t.Errorf("%+v: explained %t, want %t", test.limit, got, test.want)
+		}
+	}
+}
+
 func TestResumedRunsShowTheirGap(t *testing.T) {
 	for _, c := range []struct {
 		gap, cut int64 // seconds
