@@ -41,6 +41,7 @@ type Concurrency struct {
 	least   int64 // the shortest of them, and
 	trip    int64 // their mean, both while the ceiling was low
 	cutAt   int64
+	anew    int64 // when it began again; calls sent before do not let it grow
 	calm    int64 // how long after a cut the ceiling stays
 	stuckAt int64 // when growth was found useless; 0 = it was not
 	retry   int64 // the retrial in force
@@ -76,7 +77,8 @@ func (c *Concurrency) RTT() time.Duration { return time.Duration(c.rtt) }
 func (c *Concurrency) room() bool { return c.wire < int(c.ceiling) }
 
 // restart begins again with few calls on the wire, and doubles from there.
-func (c *Concurrency) restart() {
+func (c *Concurrency) restart(now int64) {
+	c.anew = now
 	c.ceiling, c.slow = min(c.ceiling, firstCeiling), true
 }
 
@@ -108,7 +110,7 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if now-c.since >= max(c.trip, shortest) && (c.done >= telling || c.ceiling < judged) {
 		c.round(now)
 	}
-	if !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm {
+	if sent < c.anew || !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm {
 		return
 	}
 	step := 1 / c.ceiling

@@ -265,3 +265,32 @@ func TestConcurrencyPlateau(t *testing.T) {
 		t.Errorf("got %.0f calls a second, want nearly %.0f", rate, 40/0.2)
 	}
 }
+
+// What the first refusal found on the wire does not bring the old ceiling back.
+func TestRestartIsNotUndone(t *testing.T) {
+	l := limit.New(limit.Config{}, epoch)
+	now := 0.0
+	for range 60 {
+		l.Settle(at(now+0.3), start(t, l, now, 1)[0], limit.Answer{Report: unsaid()})
+		now += 0.4
+	}
+	for range 6 {
+		calls := start(t, l, now, l.Concurrency().Ceiling())
+		now++
+		for _, c := range calls {
+			l.Settle(at(now), c, limit.Answer{Report: unsaid()})
+		}
+	}
+	calls := start(t, l, now, l.Concurrency().Ceiling())
+	if len(calls) < 32 {
+		t.Fatalf("got %d calls on the wire, want many", len(calls))
+	}
+	now++
+	l.Settle(at(now), calls[0], limit.Answer{Outcome: limit.RateLimit, Report: unsaid()})
+	for _, c := range calls[1:] {
+		l.Settle(at(now), c, limit.Answer{Report: unsaid()})
+	}
+	if got := l.Concurrency().Ceiling(); got != 8 {
+		t.Errorf("got a ceiling of %d, want to begin again with 8", got)
+	}
+}

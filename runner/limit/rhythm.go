@@ -79,7 +79,7 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 		// a young run has been admitted so far says little. The pause and a fresh start with few calls have
 		// to do; the next one counts.
 		l.strike = max(l.now, 1)
-		l.conc.restart()
+		l.conc.restart(l.now)
 	case !l.known():
 		l.every = quickly
 		l.evenAt(dReq, l.lately(r))
