@@ -144,6 +144,8 @@ func (c *client) arrive(v *call) {
 	latency := c.latency * (0.5 + c.rand.Float64())
 	if !ok && !c.server.slowRefusals {
 		latency = 0.02 + 0.03*c.rand.Float64()
+	} else if ok && c.server.delay != nil {
+		latency += c.server.delay(c.now)
 	}
 	c.at(c.queued(latency), func() { c.settle(v, ok, answer) })
 }

@@ -20,8 +20,9 @@
 // which less what was sent since is a bound of its own (for users' caps too); where reset and
 // remaining show a bucket refilled continuously, that bucket is used to the full instead of the
 // log. Without headers the first refusal tells: the limiter pauses, sends one call, then paces
-// evenly at the limit that the refusal stated, or else at what the last minute admitted, and raises
-// the pace on successes only.
+// evenly at the limit that the refusal stated, or else (from the second refusal on) at what the last
+// minute admitted, or at what came between two refusals shortly after each other if that is more; and
+// raises the pace on successes only.
 //
 // # Use
 //

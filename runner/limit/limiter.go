@@ -58,6 +58,7 @@ type Limiter struct {
 
 	second window // requests sent in the last second
 	turned window // requests refused in the last minute
+	denied int64  // and in all
 
 	spread  int64 // when the spread of sends within a round trip allows the next
 	bursts  bool  // the server has been seen to take bursts
@@ -230,7 +231,7 @@ func (l *Limiter) spacing() int64 {
 		}
 		gap = max(gap, share)
 	}
-	return gap
+	return max(gap, l.ease)
 }
 
 // find returns the record of a live ticket, nil for any other.
@@ -334,6 +335,7 @@ func (l *Limiter) Settle(now time.Time, t Ticket, a Answer) {
 	}
 	if a.Outcome.refused() {
 		l.turned.add(at, r.cost[dReq])
+		l.denied += r.cost[dReq]
 	} else if !l.even && l.sliced() {
 		l.evenKnown()
 	}

@@ -124,6 +124,7 @@ func (l *Limiter) succeeded(r *ticket, at int64) {
 	}
 	if r.epoch == l.epoch {
 		l.streak = 0
+		l.ease -= l.ease / easing
 	}
 	// More than two slices of a second could hold: the server does not count in slices.
 	if n := l.b[dReq].limit(); n > 0 && r.second*60 > 2*n+60 {

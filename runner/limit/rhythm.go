@@ -6,11 +6,16 @@ const (
 	// steadily is how long an even pace at a stated limit runs before it is tried higher.
 	steadily = int64(time.Minute)
 	// quickly is the same for a pace that no one stated.
-	quickly   = int64(15 * time.Second)
+	quickly = int64(15 * time.Second)
+	// soon is how long after the first refusal the next one tells how fast the server makes room: no window of
+	// a minute is likely to have ended between the two.
+	soon      = int64(10 * time.Second)
 	firstStep = 0.05
 	lastStep  = 0.5
 	// slowStep a minute is half as much again in 15 minutes, the growth that slow_down asks for.
 	slowStep = 0.0274
+	// easing is the share of the gap between sends that a success takes away after the first refusal.
+	easing = 32
 )
 
 // rhythm is the even pace: the scale of every evenly paced budget's base, and how it grows. It is
@@ -26,6 +31,14 @@ type rhythm struct {
 	good   int   // successes since then
 	bound  bool  // the pace held something back since then
 	strike int64 // when a refusal came that no burst explains; 0 = none
+	mark   mark  // of the first refusal, while the pace after it comes of it
+	ease   int64 // the least time between two sends since then
+}
+
+// mark is a moment at which the server had no room left. The zero mark is none.
+type mark struct {
+	at       int64 // when the refused call was sent
+	admitted int64 // requests before it
 }
 
 func (r *rhythm) reset() { r.scale, r.step, r.every = evenly, firstStep, steadily }
@@ -79,10 +92,12 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 		// a young run has been admitted so far says little. The pause and a fresh start with few calls have
 		// to do; the next one counts.
 		l.strike = max(l.now, 1)
+		l.mark = mark{max(r.sentAt, 1), l.admitted(r)}
 		l.conc.restart(l.now)
+		l.ease = l.halved()
 	case !l.known():
 		l.every = quickly
-		l.evenAt(dReq, l.lately(r))
+		l.evenSeen(r)
 	case l.strike > 0 && l.now-l.strike < 150*int64(time.Second) && l.now > int64(minute):
 		l.evenAt(dReq, l.lately(r)) // twice within our limits: the server's is lower, or shared
 	default:
@@ -94,6 +109,42 @@ func (l *Limiter) slower(r *ticket, a *Answer, hint time.Duration) {
 // taken for admitted.
 func (l *Limiter) lately(r *ticket) float64 {
 	return float64(max(r.used[dReq]-r.cost[dReq]-l.turned.sum, 1))
+}
+
+// admitted is how many it admitted before r in all, likewise.
+func (l *Limiter) admitted(r *ticket) int64 { return r.sent[dReq] - r.cost[dReq] - l.denied }
+
+// refilled is how many requests a minute the server has made room for since the mark: there was none left then,
+// and there is none now. ok is false if there is no mark, or it is a minute old.
+func (l *Limiter) refilled(r *ticket) (n float64, ok bool) {
+	since := r.sentAt - l.mark.at
+	if l.mark == (mark{}) || since <= 0 || since >= int64(minute) {
+		return 0, false
+	}
+	return float64(l.admitted(r)-l.mark.admitted) * float64(int64(minute)) / float64(since), true
+}
+
+// evenSeen paces evenly at what the last minute admitted, or at what came since the mark if that is more: of a
+// bucket that is refilled fast, a run of a few seconds has not had a minute's worth.
+func (l *Limiter) evenSeen(r *ticket) {
+	m, seen := l.mark, l.lately(r)
+	n, ok := l.refilled(r)
+	if ok && n > seen && r.sentAt-m.at <= soon {
+		l.evenAt(dReq, n)
+		l.mark = m
+		return
+	}
+	l.evenAt(dReq, seen)
+}
+
+// halved is the time between two sends at half the rate of the last second; 0 if there is no telling.
+func (l *Limiter) halved() int64 {
+	s := &l.second
+	if s.sum < 2 {
+		return 0
+	}
+	first := s.slots[s.head].until - s.hold
+	return 2 * (l.now - first) / s.sum
 }
 
 // rate is how many requests a minute the server has been admitting, by the time since the start
@@ -175,17 +226,20 @@ func (l *Limiter) evenStated(a *Answer) bool {
 // evenAt paces one budget evenly around n a span, at the safe share of it.
 func (l *Limiter) evenAt(d int, n float64) {
 	l.even, l.scale, l.step, l.bad = true, evenly, firstStep, 0
+	l.mark, l.ease = mark{}, 0
 	l.b[d].base = max(n, 1)
 	l.b[d].tat = max(l.b[d].tat, l.now)
 	l.stretch(l.now)
 }
 
 // cutPace answers a refusal at an even pace: down to what was admitted in the last minute, if the
-// pace is that old, else by a fifth.
+// pace is that old, or since the mark that it comes of; else by a fifth.
 func (l *Limiter) cutPace(r *ticket) {
 	to := 0.8 * l.scale
 	if base := l.b[dReq].base; base > 0 && l.now-l.since >= int64(minute) {
 		to = min(max(to, evenly*l.lately(r)/base), evenly*l.scale)
+	} else if n, ok := l.refilled(r); ok {
+		to = min(evenly*max(n, l.lately(r))/base, evenly*l.scale)
 	}
 	l.bad, l.scale, l.step = l.scale, max(to, 0.01), firstStep
 	if !l.slow {

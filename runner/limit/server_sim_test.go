@@ -124,6 +124,7 @@ type serverModel struct {
 	inFlight         int
 	maxInFlight      int // 0 = any
 	slowRefusals     bool
+	delay            func(now float64) float64 // of what is admitted; nil = none
 }
 
 type arrival struct{ at, tokens float64 }
