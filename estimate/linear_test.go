@@ -149,9 +149,9 @@ func TestMegabytes(t *testing.T) {
 			if got != want {
 				t.Errorf("%s of a megabyte of %s: got %d tokens, want %d", e, name, got, want)
 			}
-			// A tenth of a second on a quiet machine, and 20 minutes where the time
-			// is quadratic.
-			if took > 10*time.Second {
+			// A tenth of a second on a quiet machine, seconds on a busy one under the
+			// race detector, and 20 minutes where the time is quadratic.
+			if took > 2*time.Minute {
 				t.Errorf("%s of a megabyte of %s took %v", e, name, took)
 			}
 		}
