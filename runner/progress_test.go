@@ -8,6 +8,7 @@ import (
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 func TestProgressAndSnapshotAddUp(t *testing.T) {
@@ -52,6 +53,29 @@ func TestProgressAndSnapshotAddUp(t *testing.T) {
 		}
 		if _, err := checkpoint.ReadSnapshot(d.paths.Checkpoint); !errors.Is(err, fs.ErrNotExist) {
 			d.Errorf("after the run: got error %v, want that there is no snapshot", err)
+		}
+	})
+}
+
+// With several targets the end is not told for sooner than the next call may go.
+func TestRemainingIsNoLessThanTheWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		d.input(prompts(45)...)
+		house := fake.New(fake.Config{RPM: 20, Window: fake.Sliding, Latency: time.Second})
+		seen := 0
+		d.run(d.pair(house, fake.New(fake.Config{}), route.SetOf(route.Provider5xx)), given(20), func(c *Config) {
+			c.Progress = func(p Progress) {
+				if p.InFlight > 0 || p.Done == p.Total || time.Until(p.Until) <= 0 {
+					return
+				}
+				if seen++; p.Remaining < time.Until(p.Until) {
+					d.Errorf("after %v: %v are left, and nothing goes for %v", p.Elapsed, p.Remaining, time.Until(p.Until))
+				}
+			}
+		})
+		if seen == 0 {
+			d.Error("no wait was shown")
 		}
 	})
 }

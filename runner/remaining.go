@@ -8,7 +8,8 @@ import (
 
 // remaining reckons how long so many operations take. With one limiter its
 // log tells when there will be room for what is left; the rate of this run
-// serves beside it, and alone where several limiters share the work.
+// serves beside it. Where several limiters share the work it serves alone, but for
+// the moment before which nothing goes.
 func (r *run) remaining(now time.Time, left int64) time.Duration {
 	s, c := r.sched, &r.sched.count
 	if left <= 0 {
@@ -19,7 +20,11 @@ func (r *run) remaining(now time.Time, left int64) time.Duration {
 		if done == 0 {
 			return 0
 		}
-		return scaled(now.Sub(r.started), left, done)
+		took := scaled(now.Sub(r.started), left, done)
+		if idle := s.wait.Until.Sub(now); s.wire == 0 && idle > 0 {
+			took = max(took, idle+r.trip()) // nothing goes before
+		}
+		return took
 	}
 	l, trip := s.limits[0], r.trip()
 	unsent := max(0, left-int64(s.wire+s.storing))
