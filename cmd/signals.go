@@ -6,12 +6,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // signals ends the context at the first SIGINT, SIGTERM or SIGHUP (a lost
-// terminal) and the process at
-// the second. Everything that matters is durable by then. A signal that the
-// parent told us to ignore (nohup, a job in the background) stays ignored.
+// terminal) and the process at the second that is one of its own. Everything
+// that matters is durable by then. A signal that the parent told us to ignore
+// (nohup, a job in the background) stays ignored.
 func signals(env Env) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 2)
@@ -29,11 +30,12 @@ func signals(env Env) (context.Context, func()) {
 	signal.Ignore(syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
+		var asked stops
+		for {
 			select {
 			case s := <-got:
 				sig, _ := s.(syscall.Signal)
-				if n > 0 {
+				if asked.again(time.Now()) {
 					if env.draws() {
 						fmt.Fprint(env.Stderr, eraseLine) // a bar may stand there
 					}
@@ -51,4 +53,23 @@ func signals(env Env) (context.Context, func()) {
 		close(done)
 		cancel(nil)
 	}
+}
+
+// oneStop is how far apart the signals of one stop come: timeout(1) sends its
+// signal to the process and to its group, a terminal that closes sends one and
+// its shell another, and systemd can send SIGHUP right after SIGTERM. Nobody
+// presses a key twice as fast.
+const oneStop = 200 * time.Millisecond
+
+// stops tells a second request to stop from an echo of the first. The zero value
+// has seen none.
+type stops struct{ first time.Time }
+
+// again notes a signal and reports that it asks once more.
+func (s *stops) again(now time.Time) bool {
+	if s.first.IsZero() {
+		s.first = now
+		return false
+	}
+	return now.Sub(s.first) >= oneStop
 }

@@ -40,6 +40,7 @@ func signals(c *trial) {
 				p := t.flying4("8s")
 				p.signal(syscall.SIGINT)
 				t.until("a word", func() bool { return strings.Contains(p.errs.String(), "in flight") })
+				t.pause(500*time.Millisecond, p) // closer, the two are one stop
 				again := time.Now()
 				p.signal(syscall.SIGINT)
 				t.want(p.wait() == 130, "exit status %d, want 130: %s", p.wait(), p.tail())
