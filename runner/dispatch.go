@@ -19,7 +19,8 @@ type dispatcher struct {
 	wire   context.Context // of the calls on the wire
 	cancel context.CancelCauseFunc
 	fed    <-chan *chunk[*job] // nil once everything is fed
-	twins  *twins              // nil without --dedupe
+	lots   *lots
+	twins  *twins // nil without --dedupe
 	timer  *time.Timer
 	err    error           // the first fatal failure
 	grace  time.Time       // when calls in flight are cut off; zero = not interrupted
@@ -41,7 +42,8 @@ var errGraceOver = errors.New("the grace time for calls in flight is over")
 func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d := &dispatcher{run: r, wire: wire, cancel: cancel, fed: r.feed(feedCtx), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
+	lots := newLots()
+	d := &dispatcher{run: r, wire: wire, cancel: cancel, lots: lots, fed: r.feed(feedCtx, lots), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
 	d.read = func(entries []int) <-chan *chunk[*job] {
 		return feed(feedCtx, &r.feeders, nothing, slices.Values(entries), r.length, r.load)
 	}
@@ -85,8 +87,9 @@ func (r *run) dispatch(ctx context.Context) error {
 				continue // what was held may go
 			}
 		}
+		d.lots.mark(d.sched)
 		var fed <-chan *chunk[*job]
-		if d.sched.wants() {
+		if d.sched.wants() || d.sched.hungry() {
 			fed = d.fed
 		}
 		select {
@@ -246,7 +249,9 @@ func (d *dispatcher) enter(now time.Time, j *job) {
 	}
 	if dead := d.sched.push(now, j); dead != nil {
 		d.store(j, func() { d.bury(j, *dead) })
+		return
 	}
+	d.lots.note(d.index.Entry(j.entry).Lot, j.lane)
 }
 
 // tellModel says once a model that its tokens are counted with an encoding

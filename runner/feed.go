@@ -33,12 +33,13 @@ type chunk[T any] struct {
 }
 
 // feed loads what the plan still has to do, in the order of dispatch.
-func (r *run) feed(ctx context.Context) <-chan *chunk[*job] {
+func (r *run) feed(ctx context.Context, lots *lots) <-chan *chunk[*job] {
 	first := nothing[*job]
 	if r.SkipInvalid && r.report.Invalid > 0 {
 		first = r.invalidJobs
 	}
-	return feed(ctx, &r.feeders, first, func(yield func(int) bool) { r.plan.entries(r.index, yield) }, r.length, r.load)
+	all := func(yield func(int) bool) { r.plan.entries(r.index, yield) }
+	return feed(ctx, &r.feeders, first, lots.order(ctx, all, func(i int) uint16 { return r.index.Entry(i).Lot }), r.length, r.load)
 }
 
 // nothing is a sequence without an item.
@@ -83,6 +84,12 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first iter.Seq2[T
 		}
 		taken := 0
 		for i := range entries {
+			if i == pause {
+				if taken = 0; len(c.entries) > 0 && !flush() {
+					return
+				}
+				continue
+			}
 			c.entries = append(c.entries, i)
 			if taken += size(i); len(c.entries) < feedChunk && taken < feedBytes {
 				continue

@@ -76,9 +76,14 @@ func (x *examiner) line(line []byte, off int64) {
 		x.problem(column(line, start+f.pos), f.msg)
 	} else {
 		x.count()
+		e.Lot = lotOf(x.p.given(fTask), x.p.model)
 	}
 	x.identify(&e)
 	x.out.entries = append(x.out.entries, e)
+}
+
+func lotOf(task []byte, model string) uint16 {
+	return uint16((xxhash.Sum64(task) ^ 31*xxhash.Sum64String(model)) % Lots)
 }
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }

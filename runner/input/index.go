@@ -23,7 +23,11 @@ type Entry struct {
 	Shape    Shape
 	Priority Priority
 	flags    uint8
+	Lot      uint16 // below Lots: the same for all lines of one task that ask for one model, and as a rule another for others
 }
+
+// Lots is how many lots there are.
+const Lots = 1 << 12
 
 const (
 	flagInvalid      = 1 << iota // is not run
