@@ -55,10 +55,20 @@ func NewClient(e Endpoint) (provider.Client, error) {
 // beside OpenAI's APIs.
 type withMessages struct {
 	*openai.Client
-	messages provider.Client
+	messages *anthropic.Client
 }
 
-var _ provider.Looker = withMessages{}
+var (
+	_ provider.Looker  = withMessages{}
+	_ provider.Checker = withMessages{}
+)
+
+func (c withMessages) Check(r provider.Request) error {
+	if r.API == "/messages" {
+		return c.messages.Check(r)
+	}
+	return c.Client.Check(r)
+}
 
 func (c withMessages) Do(ctx context.Context, r provider.Request) (*provider.Response, error) {
 	if r.API == "/messages" {

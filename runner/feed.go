@@ -178,6 +178,9 @@ func (r *run) reckon(i int, kept func(*job) *cache.Entry) (j *job, err error) {
 	if j.kept != nil {
 		return j, nil
 	}
+	if j.refuse = r.unfit(j); j.refuse != nil {
+		return j, nil
+	}
 	j.tokens, j.refuse = r.tokens(&j.rec, r.Targets[j.lane].Factor)
 	j.keepsCap = r.Degradation != nil && input.KeepsCap(j.rec.Body)
 	return j, nil

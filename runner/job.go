@@ -15,6 +15,7 @@ import (
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/queue"
 	"github.com/llmbatch/llmbatch/runner/retry"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // job is one operation on its way. The dispatcher owns it, but between a
@@ -27,6 +28,7 @@ type job struct {
 	op     checkpoint.Operation // its row
 	tokens estimate.Tokens
 	refuse *deadLetter  // set when it cannot be sent at all
+	unfit  route.Tried  // the targets of its route that cannot carry its request
 	kept   *cache.Entry // the answer that serves it; nil = it is to be asked
 	hold   bool         // its outcome is unknown and it must not be sent again
 

@@ -110,6 +110,7 @@ func (s *scheduler) choose(now time.Time, j *job, v view) (at int, reason string
 	for i := range j.way.Lanes {
 		l := s.lanes[s.laneAt(j, i)]
 		ask.States[i] = l.state(now, j, v)
+		ask.States[i].Unfit = j.unfit.Has(i)
 		ask.States[i].TooLong = v < atAll && s.tooLong(l, j)
 	}
 	return j.way.Next(ask)
@@ -163,11 +164,26 @@ func (s *scheduler) assign(now time.Time, j *job) bool {
 			}
 		}
 	}
-	if s.lane(j).down == nil {
+	down := s.lane(j).down
+	if down == nil && j.unfit.Has(j.way.at) {
+		down = s.carrier(j).down
+	}
+	if down == nil {
 		return true
 	}
-	s.leave(s.lane(j).down)
+	s.leave(down)
 	return false
+}
+
+// carrier is the lane of the first target that can carry the job's request and
+// takes over from its primary for that.
+func (s *scheduler) carrier(j *job) *lane {
+	for i := range j.way.Lanes {
+		if !j.unfit.Has(i) && (i == 0 || j.way.When[i].Has(route.PrimaryUnavailable)) {
+			return s.lanes[s.laneAt(j, i)]
+		}
+	}
+	return s.lane(j)
 }
 
 // spillDepth is how many jobs of a lane are asked whether they may go elsewhere.

@@ -19,6 +19,14 @@ type Client interface {
 	Do(ctx context.Context, r Request) (*Response, error)
 }
 
+// Checker is a [Client] that tells ahead of a call whether it makes one.
+type Checker interface {
+	// Check says why no request can be made of r, as the *[Error] that Do would
+	// return; nil = Do sends one. It sends nothing. The model in the body may be
+	// another than r's, and the output cap have any of its names.
+	Check(r Request) error
+}
+
 // Request is one attempt.
 type Request struct {
 	API   string // "/chat/completions", "/responses", "/embeddings", "/completions", "/moderations", "/messages"

@@ -27,6 +27,7 @@ type State struct {
 	Halted   provider.Kind // the class for which it is parked or stopped; KindNone = it is not
 	TooLong  bool          // the operation is known not to fit its window
 	Unusable bool          // see Target.Usable; or its key is missing
+	Unfit    bool          // it has no way to carry the operation's request
 }
 
 // Tried is a set of indexes of Targets. The zero value is empty.
@@ -61,7 +62,7 @@ func (s State) conditions() Set {
 	if s.TooLong {
 		met |= SetOf(ContextLengthNeeded)
 	}
-	if s.Unusable {
+	if s.Unusable || s.Unfit {
 		met |= SetOf(PrimaryUnavailable)
 	}
 	return met
@@ -172,6 +173,8 @@ func (s State) why() string {
 	switch {
 	case s.Unusable:
 		return "cannot be used"
+	case s.Unfit:
+		return "cannot carry the request"
 	case s.Halted != provider.KindNone:
 		return "is halted (" + s.Halted.String() + ")"
 	case s.Open:

@@ -24,7 +24,10 @@ const (
 // Client is a [provider.Client] for one base URL and key.
 type Client struct{ *provider.Caller }
 
-var _ provider.Client = (*Client)(nil)
+var (
+	_ provider.Client  = (*Client)(nil)
+	_ provider.Checker = (*Client)(nil)
+)
 
 // New makes a Client; see [provider.NewCaller] for what it refuses.
 func New(o provider.Options) (*Client, error) {
@@ -33,6 +36,14 @@ func New(o provider.Options) (*Client, error) {
 		return nil, err
 	}
 	return &Client{c}, nil
+}
+
+// Check implements [provider.Checker].
+func (c *Client) Check(r provider.Request) error {
+	if _, err := c.body(r); err != nil {
+		return c.Refuse(err)
+	}
+	return nil
 }
 
 // Do makes one call. Its errors are *provider.Error.

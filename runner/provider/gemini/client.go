@@ -25,7 +25,10 @@ const (
 // Client is a [provider.Client] for one base URL and key.
 type Client struct{ *provider.Caller }
 
-var _ provider.Client = (*Client)(nil)
+var (
+	_ provider.Client  = (*Client)(nil)
+	_ provider.Checker = (*Client)(nil)
+)
 
 // New makes a Client; see [provider.NewCaller] for what it refuses.
 func New(o provider.Options) (*Client, error) {
@@ -44,13 +47,26 @@ type call struct {
 	want   int // answers asked for
 }
 
+// Check implements [provider.Checker].
+func (c *Client) Check(r provider.Request) error {
+	if _, _, err := c.accept(r); err != nil {
+		return c.Refuse(err)
+	}
+	return nil
+}
+
+// accept translates a request and says where it goes.
+func (c *Client) accept(r provider.Request) (q call, target *url.URL, err error) {
+	if q, err = translate(r); err != nil {
+		return q, nil, err
+	}
+	target, err = c.target(q, r.Stream)
+	return q, target, err
+}
+
 // Do makes one call. Its errors are *provider.Error.
 func (c *Client) Do(ctx context.Context, r provider.Request) (*provider.Response, error) {
-	q, err := translate(r)
-	if err != nil {
-		return nil, c.Refuse(err)
-	}
-	target, err := c.target(q, r.Stream)
+	q, target, err := c.accept(r)
 	if err != nil {
 		return nil, c.Refuse(err)
 	}

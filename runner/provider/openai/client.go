@@ -22,7 +22,10 @@ type Client struct {
 	version string
 }
 
-var _ provider.Client = (*Client)(nil)
+var (
+	_ provider.Client  = (*Client)(nil)
+	_ provider.Checker = (*Client)(nil)
+)
 
 // New makes a Client; see [provider.NewCaller] for what it refuses.
 func New(o provider.Options) (*Client, error) {
@@ -37,12 +40,25 @@ func New(o provider.Options) (*Client, error) {
 	return &Client{Caller: c, version: version}, nil
 }
 
+// Check implements [provider.Checker].
+func (c *Client) Check(r provider.Request) error {
+	if _, err := c.accept(r); err != nil {
+		return c.Refuse(err)
+	}
+	return nil
+}
+
+// accept says where a request goes.
+func (c *Client) accept(r provider.Request) (*url.URL, error) {
+	if err := wire.RefuseStream(r.Body); err != nil {
+		return nil, err
+	}
+	return c.target(r.API, r.Model)
+}
+
 // Do makes one call. Its errors are *provider.Error.
 func (c *Client) Do(ctx context.Context, r provider.Request) (*provider.Response, error) {
-	target, err := c.target(r.API, r.Model)
-	if err == nil {
-		err = wire.RefuseStream(r.Body)
-	}
+	target, err := c.accept(r)
 	if err != nil {
 		return nil, c.Refuse(err)
 	}

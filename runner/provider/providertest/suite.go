@@ -37,6 +37,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("redirect", h.redirect)
 	t.Run("keep-alive dropped", h.keepAlive)
 	t.Run("refused", h.refused)
+	t.Run("check", h.check)
 	t.Run("cancelled", h.cancelled)
 	t.Run("TLS", h.tls)
 	t.Run("stream", h.stream)

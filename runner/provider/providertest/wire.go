@@ -154,6 +154,42 @@ func (h Harness) keepAlive(t *testing.T) {
 	}
 }
 
+// check: what the client makes no request of, it says ahead of the call in the
+// same words, and of nothing else.
+func (h Harness) check(t *testing.T) {
+	s := Serve(t, func(net.Conn, Seen) bool { return false })
+	c := h.New(t, "", s.URL, provider.TransportOptions{})
+	checker, ok := c.(provider.Checker)
+	if !ok {
+		t.Fatal("the client cannot tell what it makes no request of")
+	}
+	body := string(h.body(h.API))
+	for _, r := range []provider.Request{
+		{API: h.API, Model: "m", Body: []byte(body)},
+		{API: "/images", Model: "m", Body: []byte(body)},
+		{API: h.API, Model: "m", Body: []byte(strings.Replace(body, "{", `{"stream":true,`, 1))},
+		{API: h.API, Model: "m", Body: []byte(strings.Replace(body, "{", `{"logit_bias":{"1":2},`, 1))},
+	} {
+		before := s.Requests()
+		want := ""
+		if _, e := h.do(t, c, r); s.Requests() == before {
+			want = e.Message
+		}
+		got := ""
+		if err := checker.Check(r); err != nil {
+			var e *provider.Error
+			if !errors.As(err, &e) || e.Kind != provider.KindInvalid || e.Sent {
+				t.Errorf("%s %s: got %v, want an error of kind invalid", r.API, r.Body, err)
+				continue
+			}
+			got = e.Message
+		}
+		if got != want {
+			t.Errorf("%s %s: Check says %q, the call %q", r.API, r.Body, got, want)
+		}
+	}
+}
+
 func (h Harness) refused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
