@@ -59,8 +59,8 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first iter.Seq2[T
 	all.Go(func() {
 		defer close(work)
 		defer close(order)
-		c := &chunk[T]{done: make(chan struct{})}
-		flush := func() bool {
+		gather(first, entries, size, func(c *chunk[T]) bool {
+			c.done = make(chan struct{})
 			for _, to := range []chan *chunk[T]{order, work} {
 				select {
 				case to <- c:
@@ -68,39 +68,8 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first iter.Seq2[T
 					return false
 				}
 			}
-			c = &chunk[T]{done: make(chan struct{})}
 			return true
-		}
-		for item, err := range first {
-			if c.err = err; err == nil {
-				c.items = append(c.items, item)
-			}
-			if (err != nil || len(c.items) == feedChunk) && !flush() || err != nil {
-				return
-			}
-		}
-		if len(c.items) > 0 && !flush() {
-			return
-		}
-		taken := 0
-		for i := range entries {
-			if i == pause {
-				if taken = 0; len(c.entries) > 0 && !flush() {
-					return
-				}
-				continue
-			}
-			c.entries = append(c.entries, i)
-			if taken += size(i); len(c.entries) < feedChunk && taken < feedBytes {
-				continue
-			}
-			if taken = 0; !flush() {
-				return
-			}
-		}
-		if len(c.entries) > 0 {
-			flush()
-		}
+		})
 	})
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
@@ -127,6 +96,41 @@ func feed[T any](ctx context.Context, feeders *sync.WaitGroup, first iter.Seq2[T
 		}
 	})
 	return out
+}
+
+// gather makes chunks of what first has, then of the entries, until pass takes
+// no more.
+func gather[T any](first iter.Seq2[T, error], entries iter.Seq[int], size func(i int) int, pass func(*chunk[T]) bool) {
+	c := &chunk[T]{}
+	flush := func() bool {
+		full := c
+		c = &chunk[T]{}
+		return len(full.entries)+len(full.items) == 0 && full.err == nil || pass(full)
+	}
+	for item, err := range first {
+		if c.err = err; err == nil {
+			c.items = append(c.items, item)
+		}
+		if (err != nil || len(c.items) == feedChunk) && !flush() || err != nil {
+			return
+		}
+	}
+	if !flush() {
+		return
+	}
+	taken := 0
+	for i := range entries {
+		if i != pause {
+			c.entries = append(c.entries, i)
+			if taken += size(i); len(c.entries) < feedChunk && taken < feedBytes {
+				continue
+			}
+		}
+		if taken = 0; !flush() {
+			return
+		}
+	}
+	flush()
 }
 
 // fill loads the items of a chunk's entries.

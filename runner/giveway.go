@@ -114,18 +114,6 @@ func (s *scheduler) degrade(now time.Time, l *lane) *job {
 	return j
 }
 
-// degraded counts a result that gave something up.
-func (c *counts) degraded(what []string) {
-	if len(what) == 0 {
-		return
-	}
-	c.Degraded++
-	for _, w := range what {
-		name, _, _ := strings.Cut(w, ":")
-		c.DegradedBy[name]++
-	}
-}
-
 // press looks at the pressure anew and tells of another level.
 func (d *dispatcher) press(now time.Time) {
 	p := &d.sched.press

@@ -112,37 +112,6 @@ func (c *Config) concurrency(group string) (n int) {
 	return n
 }
 
-// counts are the figures of this run alone.
-type counts struct {
-	Calls, Retries, RateLimited, Uncapped int64
-	TokensReserved, TokensUsed            int64
-	Used                                  checkpoint.Usage
-	Completed, Failed, Held               int64
-	Truncated, Refused, Suppressed        int64
-	CacheHits, Found                      int64
-	Resolved                              int64           // calls of unknown outcome of which a look-up told more
-	Cleared                               map[string]bool // operations of which no call is in doubt any more
-	Classes                               map[string]*classCount
-	Fallbacks                             map[fallback]int64
-	Degraded                              int64            // results that gave something up
-	DegradedBy                            map[string]int64 // what, a result may count several times
-	Unknown                               []string         // operation IDs, the first maxListed
-	Unknowns                              int64
-	FirstSent, LastSent, LastDone         time.Time
-	PeakRequests, PeakTokens              int64 // the most in any rolling minute, by the limiters
-
-	Answered         int64         // calls with a whole answer,
-	Latency          time.Duration // how long they took together,
-	Charged, Settled sums          // and what those that state their usage took, and turned out to take
-}
-
-// classCount is what a summary says of one class of dead letters.
-type classCount struct {
-	N       int64
-	Line    int // of the first
-	Example string
-}
-
 // lane is where the job waits or is under way.
 func (s *scheduler) lane(j *job) *lane { return s.lanes[j.lane] }
 

@@ -50,15 +50,6 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	})
 }
 
-// used adds what an answer says that it used.
-func (c *counts) used(u provider.Usage) {
-	c.TokensUsed += u.Input + u.Output
-	c.Used.Input += u.Input
-	c.Used.Output += u.Output
-	c.Used.Cached += u.Cached
-	c.Used.Reasoning += u.Reasoning
-}
-
 // failed settles a call without an answer and decides what follows.
 func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	s.left(j)
