@@ -193,7 +193,7 @@ func (r *Run) ended(pid int) string {
 	case stateRunning:
 		return fmt.Sprintf("is still running (process %d), so far for %s", pid, span(r.Seconds))
 	case stateKilled:
-		return "was killed" + took + ", or its machine went down; the same command goes on from there"
+		return "was killed" + took + ", or left by a second Ctrl-C, or its machine went down; the same command goes on from there"
 	case runner.EndInterrupted:
 		return "was interrupted" + took + "; the same command goes on from there"
 	default:
