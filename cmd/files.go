@@ -60,7 +60,11 @@ func (o *fileOptions) paths(inputName string) runner.Paths {
 // asGiven is the input with the flags that make a command find the files of its
 // run, as a shell takes them.
 func asGiven(p runner.Paths) string {
-	words, o := []string{shellWord(p.Input)}, fileOptions{}
+	in := p.Input
+	if strings.HasPrefix(in, "-") {
+		in = "./" + in // else it would be taken for a flag
+	}
+	words, o := []string{shellWord(in)}, fileOptions{}
 	for _, f := range []struct {
 		name, path string
 		of         func(runner.Paths) string

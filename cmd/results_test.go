@@ -40,6 +40,7 @@ func TestAsGiven(t *testing.T) {
 		{fileOptions{}, "x.jsonl", "x.jsonl"},
 		{fileOptions{output: "out/r.jsonl"}, "x.jsonl.gz", "x.jsonl.gz --output out/r.jsonl"},
 		{fileOptions{output: "out/r.jsonl", errors: "e.jsonl"}, "x.jsonl", "x.jsonl --output out/r.jsonl --errors e.jsonl"},
+		{fileOptions{output: "-r.jsonl"}, "-x y.jsonl", "'./-x y.jsonl' --output -r.jsonl"},
 		{fileOptions{checkpoint: "my db"}, "it's.jsonl", `'it'\''s.jsonl' --checkpoint 'my db'`},
 	} {
 		if got := asGiven(test.o.paths(test.in)); got != test.want {
