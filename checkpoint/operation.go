@@ -78,6 +78,7 @@ type Attempt struct {
 	Sent       bool   // bytes may have left
 	AnswerID   string // by which the provider can be asked for the answer; "" = not known, or it cannot
 	LookedUp   bool   // the answer did not come by the call itself, but by asking for it
+	Streamed   bool   // its request asked for a stream
 }
 
 // Charge is what an attempt took from the limits.

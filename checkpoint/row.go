@@ -63,6 +63,7 @@ const (
 	attemptSent
 	attemptAnswerID
 	attemptLookedUp
+	attemptStreamed
 )
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once, then shared
@@ -122,7 +123,8 @@ func appendAttempt(b []byte, a *Attempt) []byte {
 	b = appendInt(b, attemptOutput, a.Charge.Output)
 	b = appendBool(b, attemptSent, a.Sent)
 	b = appendString(b, attemptAnswerID, a.AnswerID)
-	return appendBool(b, attemptLookedUp, a.LookedUp)
+	b = appendBool(b, attemptLookedUp, a.LookedUp)
+	return appendBool(b, attemptStreamed, a.Streamed)
 }
 
 // seal appends the checksum. The key is part of it, so that a row under another row's key is seen.

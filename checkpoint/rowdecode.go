@@ -188,6 +188,8 @@ func (d *decoder) attempt(a *Attempt, b []byte) bool {
 			a.AnswerID = string(f.b)
 		case attemptLookedUp:
 			a.LookedUp = f.v != 0
+		case attemptStreamed:
+			a.Streamed = f.v != 0
 		}
 	}
 	return true

@@ -18,14 +18,14 @@ import (
 func (r *run) attempt(ctx context.Context, j *job) {
 	defer r.attempts.Done()
 	n := len(j.op.Attempts)
-	target := &r.Targets[j.lane]
+	target, stream := &r.Targets[j.lane], r.streamed(j)
 	j.op.Status = checkpoint.InFlight
 	j.op.Provider, j.op.Model = target.Provider, j.rec.Model
 	j.op.NotBefore = time.Time{}
 	var body []byte
 	body, j.op.Degraded = r.concede(j)
 	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
-		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true,
+		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true, Streamed: stream,
 		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
 	})
 	// The row must be on disk before the first byte leaves: after a crash, an
@@ -35,7 +35,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		return
 	}
 	resp, err := do(ctx, r.client(j), provider.Request{
-		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(target), Stream: r.Stream && streams(j.rec.API),
+		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(target), Stream: stream,
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
 		// A look-up needs the id also after a crash. A store that fails is found
 		// out when the attempt ends.
@@ -90,6 +90,15 @@ func (r *run) complete(j *job, resp *provider.Response) {
 	}
 	r.finish(j, checkpoint.Completed, line)
 	r.keep(j, resp)
+}
+
+// streamed says that a job's next call asks for a stream. One that may have been
+// paid for goes out as it did, since its key stands for those bytes.
+func (r *run) streamed(j *job) bool {
+	if n := len(j.op.Attempts); n > 0 && j.op.Status == checkpoint.Unknown {
+		return j.op.Attempts[n-1].Streamed
+	}
+	return r.Stream && streams(j.rec.API)
 }
 
 // streams says that an API can stream its answers.

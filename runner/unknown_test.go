@@ -146,3 +146,30 @@ func TestStopCountsOutcomesAsTheCheckpointDoes(t *testing.T) {
 		}
 	})
 }
+
+// A call that may have been paid for goes out again as it did, streamed or not:
+// a server that honours keys refuses another body under one that it knows.
+func TestUnknownOutcomesKeepTheirForm(t *testing.T) {
+	plain := func(*Config) {}
+	for _, tt := range []struct {
+		name          string
+		before, after func(*Config)
+	}{{"streamed before", streaming, plain}, {"streamed after", plain, streaming}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
+				d.input(lossy(30)...)
+				if s := d.run(tt.before, hold); s.Unknown != 3 {
+					d.Fatalf("got %d unknown, want 3", s.Unknown)
+				}
+				before := d.rows()
+				s := d.run(tt.after)
+				d.whole(ids(30)...)
+				d.wantSameKeys(before)
+				if st := d.server.Stats(); s.Calls != 3 || st.Duplicates != 3 || st.TwiceBodies.Operations != 0 || st.Statuses["400"] != 0 {
+					d.Errorf("got %d calls, %d answered again, %d billed twice, %v; want 3, 3, 0 and no 400", s.Calls, st.Duplicates, st.TwiceBodies.Operations, st.Statuses)
+				}
+			})
+		})
+	}
+}
