@@ -20,8 +20,9 @@ const (
 	// retrial is how long a ceiling that brought no more completions stays before growth is tried
 	// again, in round trips and at least in seconds. It doubles each time, up to a bound.
 	retrial, lastRetrial = 8, 512
-	// shortest is the least that a round trip counts for: in less, the machine alone makes the counts jump.
-	shortest = int64(50 * time.Millisecond)
+	// shortest is the least that a round trip counts for once the question is asked: in less, the
+	// machine alone makes the counts jump.
+	shortest = int64(100 * time.Millisecond)
 	// quickest is the most that one completion adds.
 	quickest = 3.0
 )
@@ -49,8 +50,9 @@ type Concurrency struct {
 	// The round trip being counted, and what the one before it came to.
 	since     int64
 	done      int
-	full      bool // the ceiling bound
-	mixed     bool // something else bound too
+	began     float64 // the ceiling when it began
+	full      bool    // the ceiling bound
+	mixed     bool    // something else bound too
 	lastRate  float64
 	lastLimit float64
 
@@ -62,7 +64,8 @@ func newConcurrency(max int) *Concurrency {
 	if max <= 0 {
 		max = DefaultCeiling
 	}
-	return &Concurrency{max: max, ceiling: float64(min(firstCeiling, max)), slow: true, cutAt: -never}
+	first := float64(min(firstCeiling, max))
+	return &Concurrency{max: max, ceiling: first, began: first, slow: true, cutAt: -never}
 }
 
 // Ceiling is how many calls may be on the wire now.
@@ -117,7 +120,7 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if c.slow {
 		step = min(math.Exp2(float64(c.trip)/float64(c.least))-1, quickest)
 	}
-	c.ceiling = min(c.ceiling+step, float64(c.max))
+	c.ceiling = min(c.ceiling+step, 2*max(c.began, judged), float64(c.max))
 }
 
 // round closes a round trip: a ceiling that grew by half without a quarter more completions goes back.
@@ -141,7 +144,7 @@ func (c *Concurrency) round(now int64) {
 	} else if c.stuckAt == 0 {
 		c.lastRate = 0
 	}
-	c.since, c.done, c.mixed = now, 0, false
+	c.since, c.done, c.began, c.mixed = now, 0, c.ceiling, false
 	c.full = !c.room()
 }
 

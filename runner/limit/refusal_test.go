@@ -294,3 +294,19 @@ func TestRestartIsNotUndone(t *testing.T) {
 		t.Errorf("got a ceiling of %d, want to begin again with 8", got)
 	}
 }
+
+// Where a call takes next to no time, thousands are done in a moment: the ceiling still doubles no
+// faster than it can be told what the last doubling brought.
+func TestConcurrencyPlateauOfShortCalls(t *testing.T) {
+	s := &serverModel{}
+	cl := newClient(limit.Config{}, s, 0.005, 3, lengths(60_000, 1e6, 1))
+	cl.slots = 60
+	cl.run(300)
+	// On its way and back each call takes 13 ms more, so 216 keep the slots full.
+	if got := cl.l.Concurrency().Ceiling(); cl.peak > 520 || got > 300 {
+		t.Errorf("got up to %d calls on the wire and a ceiling of %d at the end, where 216 will do", cl.peak, got)
+	}
+	if rate := float64(cl.done) / cl.now; rate < 0.8*60/0.005 {
+		t.Errorf("got %.0f calls a second, want nearly %.0f", rate, 60/0.005)
+	}
+}
