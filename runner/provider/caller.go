@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -157,8 +158,8 @@ func (c *Caller) Header(name string) string { return c.header.Get(name) }
 func (c *Caller) Post(ctx context.Context, target *url.URL, r Request, body []byte, read func(io.Reader) error) (*Reply, *Error) {
 	h := c.header
 	if r.Key != "" {
-		h = h.Clone()
-		h.Set("Idempotency-Key", r.Key)
+		h = maps.Clone(h) // the values are shared: nobody changes them
+		h["Idempotency-Key"] = []string{r.Key}
 	}
 	x := Exchange{URL: target, Header: h, Body: body, OnSent: r.OnSent}
 	id := ""

@@ -125,6 +125,9 @@ func (c *Client) target(api, model string) (*url.URL, error) {
 		path = "{api}"
 		if c.Profile.Path != "" && strings.Contains(u.Path, "/deployments/") {
 			path = "{api}?api-version={version}"
+		} else if u.RawPath == "" {
+			u.Path, u.RawQuery = u.Path+api, "" // nothing to fill in, nothing to parse
+			return &u, nil
 		}
 	}
 	if api == "/responses" {
