@@ -13,9 +13,13 @@ import (
 // others: the feed passes over them and comes back. The dispatcher says which
 // lots are full, the feed's goroutine asks.
 type lots struct {
-	full  [input.Lots]atomic.Bool
-	wake  chan struct{}  // holds one: a lot is no longer full
-	lanes map[uint16]int // where the lots' operations were queued; the dispatcher's alone
+	full [input.Lots]atomic.Bool
+	wake chan struct{} // holds one: a lot is no longer full
+
+	// The dispatcher's alone:
+	lanes   map[uint16]int // where the lots' operations were queued
+	stuffed []bool         // the lanes, as they were marked last
+	stale   bool           // a lot has gone to another lane since
 }
 
 func newLots() *lots { return &lots{wake: make(chan struct{}, 1), lanes: map[uint16]int{}} }
@@ -70,7 +74,11 @@ func (t *lots) order(ctx context.Context, entries iter.Seq[int], lot func(i int)
 }
 
 // note remembers where an operation of a lot was queued.
-func (t *lots) note(of uint16, lane int) { t.lanes[of] = lane }
+func (t *lots) note(of uint16, lane int) {
+	if was, known := t.lanes[of]; !known || was != lane {
+		t.lanes[of], t.stale = lane, true
+	}
+}
 
 // mark tells the feed which lots are full. With one target that is for the
 // dispatcher's own appetite.
@@ -78,9 +86,21 @@ func (t *lots) mark(s *scheduler) {
 	if len(s.lanes) < 2 {
 		return
 	}
+	if t.stuffed == nil {
+		t.stuffed = make([]bool, len(s.lanes))
+	}
+	for i, l := range s.lanes {
+		if now := s.stuffed(l); now != t.stuffed[i] {
+			t.stuffed[i], t.stale = now, true
+		}
+	}
+	if !t.stale {
+		return
+	}
+	t.stale = false
 	freed := false
 	for of, lane := range t.lanes {
-		full := s.stuffed(s.lanes[lane])
+		full := t.stuffed[lane]
 		freed = t.full[of].Swap(full) && !full || freed
 	}
 	if freed {
