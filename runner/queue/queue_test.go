@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -33,7 +34,7 @@ func TestPriorities(t *testing.T) {
 	r.Push("h", queue.High, queue.Weight{})
 	push(&r, "c")
 	r.PushFront("first", queue.Normal, queue.Weight{})
-	if got, want := popAll(&r, queue.Any()), []string{"h", "first", "a", "b", "c", "l"}; !slices.Equal(got, want) {
+	if got, want := popAll(&r, anything()), []string{"h", "first", "a", "b", "c", "l"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if r.Len() != 0 {
@@ -64,7 +65,7 @@ func TestAgeing(t *testing.T) {
 			if want == "" {
 				want = "h"
 			}
-			got, _ := r.Pop(queue.Any())
+			got, _ := r.Pop(anything())
 			if got != want {
 				t.Fatalf("%s: pick %d got %q, want %q", c.name, i, got, want)
 			}
@@ -76,7 +77,7 @@ func TestAgeing(t *testing.T) {
 					p = queue.Low
 				}
 				r.PushFront(got, p, queue.Weight{Tokens: 1})
-				if again, _ := r.Pop(queue.Any()); again != got {
+				if again, _ := r.Pop(anything()); again != got {
 					t.Fatalf("%s: pick %d put back got %q, want %q", c.name, i, again, got)
 				}
 			}
@@ -113,7 +114,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("step %d: got %q, %t; want %q, %t", i, got, ok, s.want, s.ok)
 		}
 	}
-	if got, want := popAll(&r, queue.Any()), []string{"a", "c"}; !slices.Equal(got, want) {
+	if got, want := popAll(&r, anything()), []string{"a", "c"}; !slices.Equal(got, want) {
 		t.Errorf("got %v left, want %v", got, want)
 	}
 }
@@ -167,7 +168,7 @@ func TestBalance(t *testing.T) {
 		r.Push(w, queue.Normal, queue.Weight{Tokens: w})
 	}
 	for i, s := range []struct{ want, pick int64 }{{480, 500}, {-300, 100}, {1000, 400}, {205, 200}, {0, 300}} {
-		f := queue.Any()
+		f := anything()
 		f.Balance, f.Want, f.Slack = true, s.want, 30
 		if got, _ := r.Pop(f); got != s.pick {
 			t.Errorf("step %d: got %d, want %d", i, got, s.pick)
@@ -210,7 +211,7 @@ func TestLookAhead(t *testing.T) {
 	if v, ok := r.Pop(queue.Fit{Tokens: 5, Output: 1}); ok {
 		t.Errorf("got %d from behind the look-ahead", v)
 	}
-	if v, _ := r.Pop(queue.Any()); v != 0 {
+	if v, _ := r.Pop(anything()); v != 0 {
 		t.Errorf("got %d, want the first", v)
 	}
 	if v, ok := r.Pop(queue.Fit{Tokens: 5, Output: 1}); !ok || v != -1 {
@@ -259,7 +260,7 @@ func BenchmarkPop(b *testing.B) {
 			for i := range queue.LookAhead {
 				r.Push(nil, queue.Normal, queue.Weight{Tokens: int64(i * 7919 % 1000)})
 			}
-			f := queue.Any()
+			f := anything()
 			f.Balance = balance
 			for i := 0; b.Loop(); i++ {
 				f.Want = int64(i * 104729 % 1000)
@@ -279,3 +280,6 @@ func BenchmarkPopNothingFits(b *testing.B) {
 		r.Pop(queue.Fit{Tokens: 99, Output: 1})
 	}
 }
+
+// anything is the Fit that everything suits.
+func anything() queue.Fit { return queue.Fit{Tokens: math.MaxInt64, Output: math.MaxInt64} }

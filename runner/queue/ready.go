@@ -38,9 +38,6 @@ type Fit struct {
 	Want, Slack int64
 }
 
-// Any is the Fit that everything suits.
-func Any() Fit { return Fit{Tokens: math.MaxInt64, Output: math.MaxInt64} }
-
 func (f *Fit) admits(w Weight) bool { return w.Tokens <= f.Tokens && w.Output <= f.Output }
 
 // Ready holds the operations that may start, by priority and then first come, first served. When the

@@ -315,3 +315,18 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+// rate is what happened in each cell, by the minute; NaN in a gap.
+func (t *timeline) rate(of func(*series.Point) int64) []float64 {
+	return t.each(func(c *cell) float64 {
+		sum, span := 0.0, int64(0)
+		for _, p := range c.points {
+			part := min(p.End(), c.to) - max(p.From, c.from)
+			if part > 0 && p.Span > 0 {
+				sum += float64(of(p)) * float64(part) / float64(p.Span)
+				span += part
+			}
+		}
+		return sum / float64(max(span, 1)) * 60_000
+	})
+}

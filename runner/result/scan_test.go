@@ -105,7 +105,7 @@ func TestRewrite(t *testing.T) {
 	if got := content(t, path); got != want || w.Size() != int64(len(want)) {
 		t.Errorf("got %q, Size %d; want %q", got, w.Size(), want)
 	}
-	if got, want := content(t, moved.Path()), shortLine("0")+"\n"+shortLine("1")+"\n"+shortLine("2")+"\n"; got != want {
+	if got, want := content(t, moved.path), shortLine("0")+"\n"+shortLine("1")+"\n"+shortLine("2")+"\n"; got != want {
 		t.Errorf("moved %q, want %q", got, want)
 	}
 	r, err := OpenReader(path)

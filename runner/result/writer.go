@@ -130,9 +130,6 @@ func (w *Writer) prepare(f *os.File) error {
 	return err
 }
 
-// Path returns the file's path.
-func (w *Writer) Path() string { return w.path }
-
 // Repaired returns what Open did to the end of the file.
 func (w *Writer) Repaired() Repair { return w.repair }
 
