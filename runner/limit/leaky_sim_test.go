@@ -26,6 +26,8 @@ func TestLeakyBucket(t *testing.T) {
 		{10, silent, true, false, 45, 0.02},
 		{10, retryAfter, false, false, 45, 0.02},
 		{10, retryAfter, true, false, 45, 0.02},
+		{0, silent, false, true, 60, 0.04},
+		{0, retryAfter, false, true, 60, 0.04},
 		{0, silent, false, false, 180, 0.02},
 		{0, retryAfter, false, false, 180, 0.02},
 	} {

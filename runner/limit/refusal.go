@@ -83,12 +83,17 @@ func (l *Limiter) expirePause(now time.Time) {
 			l.b[dTokDay].log.clear()
 		}
 		l.why, l.probing = Granted, probeDue
-		for d := range l.b {
-			l.b[d].tat = max(l.b[d].tat, l.now) // a pause is no lateness to catch up with
-		}
+		l.punctual()
 	}
 	if l.probing == probeOut && l.now >= l.probeEnds {
-		l.probing = noProbe
+		l.probed()
+	}
+}
+
+// punctual says that the even pace has nothing to catch up with: a pause is no lateness.
+func (l *Limiter) punctual() {
+	for d := range l.b {
+		l.b[d].tat = max(l.b[d].tat, l.now)
 	}
 }
 
@@ -111,6 +116,12 @@ func (l *Limiter) takeProbe() bool {
 // probeSent bounds the wait for a probe's answer: refusals come fast, answers of models slowly.
 func (l *Limiter) probeSent(at int64) { l.probeEnds = at + l.patience }
 
+// probed lets the others go after a probe, at the pace and not in a burst.
+func (l *Limiter) probed() {
+	l.probing = noProbe
+	l.punctual()
+}
+
 func (l *Limiter) probeLost() {
 	if l.probing == probeOut {
 		l.probing = probeDue
@@ -120,7 +131,7 @@ func (l *Limiter) probeLost() {
 // succeeded is called with each answer that is a success.
 func (l *Limiter) succeeded(r *ticket, at int64) {
 	if r.probe && l.probing == probeOut {
-		l.probing = noProbe
+		l.probed()
 	}
 	if r.epoch == l.epoch {
 		l.streak = 0
@@ -138,7 +149,7 @@ func (l *Limiter) succeeded(r *ticket, at int64) {
 func (l *Limiter) failed(now time.Time, r *ticket, a *Answer) {
 	if !a.Outcome.refused() {
 		if r.probe && l.probing == probeOut {
-			l.probing = noProbe
+			l.probed()
 		}
 		return
 	}

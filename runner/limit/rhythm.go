@@ -166,10 +166,12 @@ func (l *Limiter) known() bool {
 
 // burstRefused tells a server that does not accept bursts from one whose window is spent (by other
 // processes, or in another phase): our own minute was far from full, the second before was fuller
-// than its share, and neither the hint nor the remaining figure speaks of a spent window.
+// than its share, or it is the second refusal within seconds (a server may take no two calls within a tenth of
+// one), and neither the hint nor the remaining figure speaks of a spent window.
 func (l *Limiter) burstRefused(r *ticket, a *Answer, hint time.Duration) bool {
 	n := l.b[dReq].limit()
-	if n == 0 || r.second*60 <= n || hint > distant {
+	again := l.strike > 0 && l.now-l.strike < soon
+	if n == 0 || r.second*60 <= n && !again || hint > distant {
 		return false
 	}
 	for d, w := range a.Report.windows() {
