@@ -52,48 +52,7 @@ const (
 )
 
 func badCheckpoint(c *trial) {
-	random := rand.New(rand.NewPCG(1, 2))
-	zero := func(b []byte, from, to int) []byte {
-		clear(b[min(from, len(b)):min(to, len(b))])
-		return b
-	}
-	cases := []struct {
-		name  string
-		edit  func([]byte) []byte
-		words []string
-	}{
-		{"empty", func([]byte) []byte { return nil }, []string{"damaged", rebuilt}},
-		{"stump", func(b []byte) []byte { return b[:page] }, []string{"damaged", rebuilt}},
-		{"half", func(b []byte) []byte { return b[:len(b)/2] }, nil}, // it may be that nothing was in the other half
-		{"random bytes", func(b []byte) []byte {
-			for i := range b {
-				b[i] = byte(random.Uint32())
-			}
-			return b
-		}, nil},
-		{"all zeroes", func(b []byte) []byte { return zero(b, 0, len(b)) }, []string{"damaged", rebuilt}},
-		{"both meta pages", func(b []byte) []byte { return zero(b, 0, 2*page) }, []string{"damaged", rebuilt}},
-		{"text", func([]byte) []byte { return []byte("hello\n") }, nil},
-	}
-	for n := range 2 {
-		cases = append(cases, struct {
-			name  string
-			edit  func([]byte) []byte
-			words []string
-		}{fmt.Sprintf("meta page %d", n), func(b []byte) []byte { return zero(b, n*page+16, n*page+80) }, nil})
-	}
-	for n := 2; n < c.pick(14, 5); n++ {
-		cases = append(cases, struct {
-			name  string
-			edit  func([]byte) []byte
-			words []string
-		}{fmt.Sprintf("page %d zeroed", n), func(b []byte) []byte { return zero(b, n*page, (n+1)*page) }, nil})
-		cases = append(cases, struct {
-			name  string
-			edit  func([]byte) []byte
-			words []string
-		}{fmt.Sprintf("cut after page %d", n), func(b []byte) []byte { return b[:min(len(b), n*page)] }, nil})
-	}
+	cases := damages(c.pick(14, 5))
 	side(3, len(cases), func(i int) {
 		d := cases[i]
 		c.sub(d.name, whole, func(t *trial) {
@@ -118,7 +77,51 @@ func badCheckpoint(c *trial) {
 			t.want(l.Asked == whole && l.Twice.Extra == 0, "%d calls, want %d; %d billed twice", l.Asked, whole, l.Twice.Extra)
 		})
 	})
-	// Nothing is left that says what was done: that is not "nothing done".
+	lostCheckpoint(c)
+	c.say("%d kinds of damage", len(cases)+2)
+}
+
+// damage is what was done to a checkpoint, and what a run must say of it.
+type damage struct {
+	name  string
+	edit  func([]byte) []byte
+	words []string
+}
+
+// damages are the kinds of it; pages bounds those that are damaged one by one.
+func damages(pages int) []damage {
+	random := rand.New(rand.NewPCG(1, 2))
+	zero := func(b []byte, from, to int) []byte {
+		clear(b[min(from, len(b)):min(to, len(b))])
+		return b
+	}
+	cases := []damage{
+		{"empty", func([]byte) []byte { return nil }, []string{"damaged", rebuilt}},
+		{"stump", func(b []byte) []byte { return b[:page] }, []string{"damaged", rebuilt}},
+		{"half", func(b []byte) []byte { return b[:len(b)/2] }, nil}, // it may be that nothing was in the other half
+		{"random bytes", func(b []byte) []byte {
+			for i := range b {
+				b[i] = byte(random.Uint32())
+			}
+			return b
+		}, nil},
+		{"all zeroes", func(b []byte) []byte { return zero(b, 0, len(b)) }, []string{"damaged", rebuilt}},
+		{"both meta pages", func(b []byte) []byte { return zero(b, 0, 2*page) }, []string{"damaged", rebuilt}},
+		{"text", func([]byte) []byte { return []byte("hello\n") }, nil},
+	}
+	for n := range 2 {
+		cases = append(cases, damage{fmt.Sprintf("meta page %d", n), func(b []byte) []byte { return zero(b, n*page+16, n*page+80) }, nil})
+	}
+	for n := 2; n < pages; n++ {
+		cases = append(cases, damage{fmt.Sprintf("page %d zeroed", n), func(b []byte) []byte { return zero(b, n*page, (n+1)*page) }, nil})
+		cases = append(cases, damage{fmt.Sprintf("cut after page %d", n), func(b []byte) []byte { return b[:min(len(b), n*page)] }, nil})
+	}
+	return cases
+}
+
+// lostCheckpoint: nothing is left that says what was done. That is not "nothing
+// done".
+func lostCheckpoint(c *trial) {
 	for name, edit := range map[string]func([]byte) []byte{"empty": func([]byte) []byte { return nil }, "cut": func(b []byte) []byte { return b[:page] }} {
 		c.sub(name+", and no output", whole, func(t *trial) {
 			t.ready()
@@ -134,7 +137,6 @@ func badCheckpoint(c *trial) {
 			t.lax.rerun = true // --restart starts over each time
 		})
 	}
-	c.say("%d kinds of damage", len(cases)+2)
 }
 
 func foreignCheckpoint(c *trial) {
