@@ -38,10 +38,16 @@ const rowSize = 384
 // Put stores a row and returns when it is durable. An operation with Seq 0 is new and gets its number. After an error
 // other than ErrClosed, ErrReadOnly and a wrong Seq it is not known whether the row is stored, and every later write fails with
 // ErrFailed: stop, and open the file again to see. A full disk is errors.Is(err, syscall.ENOSPC).
-func (s *Store) Put(op *Operation) error {
+func (s *Store) Put(op *Operation) error { return s.put(op, s.wake) }
+
+// PutSoon is Put for a row that nobody waits for: it causes no commit of its own for some milliseconds, in which the rows
+// of others take it along. Where operations are few, that saves most of them a commit.
+func (s *Store) PutSoon(op *Operation) error { return s.put(op, s.soon) }
+
+func (s *Store) put(op *Operation, tell chan<- struct{}) error {
 	value := appendRow(make([]byte, 0, rowSize), op)
 	seq := op.Seq
-	err := s.submit(func(b *batch) error {
+	err := s.submit(tell, func(b *batch) error {
 		return s.add(b, &seq, value)
 	})
 	if err == nil {
@@ -59,7 +65,7 @@ func (s *Store) PutAll(ops []*Operation, meta *Meta) error {
 		values[i] = appendRow(nil, op)
 		seqs[i] = op.Seq
 	}
-	err := s.submit(func(b *batch) error {
+	err := s.submit(s.wake, func(b *batch) error {
 		for _, seq := range seqs {
 			if seq > s.seq {
 				return fmt.Errorf("row %d does not exist", seq)
@@ -102,8 +108,11 @@ func (s *Store) add(b *batch, seq *uint64, value []byte) error {
 	return nil
 }
 
-// submit lets fill add to the next batch, and waits until that is committed.
-func (s *Store) submit(fill func(*batch) error) error {
+// linger is how long a row of PutSoon may wait for others.
+const linger = 20 * time.Millisecond
+
+// submit lets fill add to the next batch, tells the writer, and waits until that is committed.
+func (s *Store) submit(tell chan<- struct{}, fill func(*batch) error) error {
 	s.mu.Lock()
 	b := s.next
 	err := s.refusal()
@@ -115,7 +124,7 @@ func (s *Store) submit(fill func(*batch) error) error {
 	s.mu.Unlock()
 	if waits {
 		select {
-		case s.wake <- struct{}{}:
+		case tell <- struct{}{}:
 		default:
 		}
 		<-b.done
@@ -147,6 +156,8 @@ func (s *Store) commitLoop() {
 	for stopping := false; ; {
 		select {
 		case <-s.wake:
+		case <-s.soon:
+			s.pause(min(linger, 4*s.gap), s.wake)
 		case <-late.C:
 		case <-s.stop:
 			stopping = true
@@ -155,19 +166,20 @@ func (s *Store) commitLoop() {
 		if stopping {
 			return
 		}
-		s.pause()
+		s.pause(s.gap, nil)
 	}
 }
 
-// pause lets rows gather, unless the store is being closed.
-func (s *Store) pause() {
-	if s.gap <= 0 {
+// pause lets rows gather until something wakes it or the store is being closed.
+func (s *Store) pause(d time.Duration, wake <-chan struct{}) {
+	if d <= 0 {
 		return
 	}
-	timer := time.NewTimer(s.gap)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-wake:
 	case <-s.stop:
 	}
 }

@@ -18,7 +18,7 @@ const editChunk = 10_000
 // counts as a failed write: see Put.
 func (s *Store) Edit(meta *Meta, fn func(*Operation) bool) error {
 	var own error // a panic of fn
-	err := s.submit(func(b *batch) error {
+	err := s.submit(s.wake, func(b *batch) error {
 		b.edit = append(b.edit, func() error {
 			return withCause(s.replace(meta, func(op *Operation) (changed bool) {
 				if own == nil {

@@ -274,7 +274,7 @@ func (s *Store) start(o Options) {
 		s.gap = defaultCommitGap
 	}
 	s.next = newBatch()
-	s.wake = make(chan struct{}, 1)
+	s.wake, s.soon = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.stop = make(chan struct{})
 	s.done = make(chan struct{})
 	s.closeOnce = sync.OnceValue(s.close)

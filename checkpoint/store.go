@@ -39,6 +39,7 @@ type Store struct {
 	closed bool   // no more writes
 
 	wake      chan struct{} // next holds something
+	soon      chan struct{} // likewise, but there is time
 	stop      chan struct{} // closed by Close
 	done      chan struct{} // closed when commitLoop has returned
 	closeOnce func() error

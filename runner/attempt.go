@@ -149,7 +149,7 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
 		return
 	}
 	j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
-	if err := r.book.put(&j.op); err != nil {
+	if err := r.book.putSoon(&j.op); err != nil {
 		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
 		return
 	}

@@ -243,6 +243,15 @@ func (b *book) put(op *checkpoint.Operation) error {
 	return b.store.Put(op)
 }
 
+// putSoon is put for the row of a line that is synced: a crash loses neither, so
+// that the row may wait for others.
+func (b *book) putSoon(op *checkpoint.Operation) error {
+	if !records {
+		return nil
+	}
+	return b.store.PutSoon(op)
+}
+
 // add appends a line to the output or the errors file and returns when it is
 // durable.
 func (b *book) add(w *result.Writer, line []byte) (result.Span, error) {
