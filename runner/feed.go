@@ -257,8 +257,12 @@ func (r *run) row(j *job) error {
 	}
 	op.Sum, op.Line = j.rec.Sum, j.rec.Line
 	op.Provider, op.Model = r.Targets[j.lane].Provider, j.rec.Model
+	j.op = op
+	if j.bound() {
+		j.gave = gaveOf(op.Degraded)
+	}
 	if op.Status == checkpoint.Unknown {
-		j.hold, j.gave = j.rec.Never || r.Policy.HoldUnknown, gaveOf(op.Degraded)
+		j.hold = j.rec.Never || r.Policy.HoldUnknown
 		// Also one that the run before had no time to wait for.
 		if ready := lastAttempt(&op).Add(retry.ReconcileDelay); op.NotBefore.Before(ready) {
 			op.NotBefore = ready

@@ -72,6 +72,20 @@ func (j *job) tries() (n int) {
 	return n
 }
 
+// bound says that a server may know the job's key, for the bytes of its last
+// request: its outcome is unknown, or it was answered, if with nothing of use.
+func (j *job) bound() bool {
+	if j.op.Status == checkpoint.Unknown {
+		return true
+	}
+	n := len(j.op.Attempts)
+	if n == 0 {
+		return false
+	}
+	last := &j.op.Attempts[n-1]
+	return last.StatusCode/100 == 2 && last.Class != "" && last.Model == j.rec.Model && !last.At.Before(j.op.Created)
+}
+
 // found says that the answer was looked up.
 func (j *job) found() bool {
 	n := len(j.op.Attempts)

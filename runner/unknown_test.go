@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
 )
 
@@ -172,4 +173,24 @@ func TestUnknownOutcomesKeepTheirForm(t *testing.T) {
 			})
 		})
 	}
+}
+
+// So does one that was answered with nothing of use: that answer stands under
+// its key.
+func TestEmptyAnswersKeepTheirForm(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
+		d.input(ask("p0", "[[fault:emptyx1]] a"))
+		s := d.run(func(c *Config) { c.Deadline, c.Targets[0].Limits.RPM = 30*time.Second, limit.Cap{N: 1, Set: true} })
+		if s.Pending != 1 || s.Calls != 1 {
+			d.Fatalf("got %d pending after %d calls, want 1 after 1", s.Pending, s.Calls)
+		}
+		before := d.rows()
+		d.run(streaming)
+		d.whole("p0")
+		d.wantSameKeys(before)
+		if st := d.server.Stats(); st.Statuses["400"] != 0 {
+			d.Errorf("got %v, want no 400", st.Statuses)
+		}
+	})
 }
