@@ -77,6 +77,28 @@ func TestFallbackHasAKeyOfItsOwn(t *testing.T) {
 	})
 }
 
+// Prompts that fail everywhere end up at the fallback, where nothing else goes:
+// that is no outage of it.
+func TestBadPromptsAreNoOutageOfTheFallback(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		house, spare := fake.New(fake.Config{Latency: time.Second}), fake.New(fake.Config{Latency: time.Second})
+		lines := prompts(150)
+		for i := range 9 {
+			lines[i*15] = ask(fmt.Sprintf("p%d", i*15), "[[fault:503]] again")
+		}
+		d.input(lines...)
+		s := d.run(d.routed(serving(house), serving(spare, route.Provider5xx)))
+		if s.Completed != 141 || s.Failed != 9 {
+			d.Errorf("got %d completed, %d failed; want 141 and 9", s.Completed, s.Failed)
+		}
+		// Eight attempts with backoff, at each of two targets at most.
+		if s.Seconds > 600 {
+			d.Errorf("took %.0f s: the fallback was taken for dead", s.Seconds)
+		}
+	})
+}
+
 func TestFallbackByClass(t *testing.T) {
 	tests := []struct {
 		name   string

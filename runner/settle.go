@@ -87,12 +87,11 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 // scheduler's.
 func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 	l := s.lane(j)
-	l.health.Observe(now, err)
-	if s.guarded() {
-		l.breaker.Observe(now, j.granted, err.Kind)
-		if retry.RouteWide(err.Kind) {
-			l.failing = err.Kind
-		}
+	if j.state.Suspect() && retry.RouteWide(err.Kind) {
+		l.breaker.Observe(now, j.granted, provider.KindCancelled) // as a probe it shows nothing
+	} else {
+		l.health.Observe(now, err)
+		s.guard(now, j, err.Kind)
 	}
 	d := s.policyOf(j).Decide(now, s.rand.Float64, &j.state, &l.health, err, j.rec.Never)
 	// After a refusal the limiter pauses by itself, with a single call first, and
@@ -138,6 +137,18 @@ func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 	return v
 }
 
+// guard tells the breaker of a job's lane of a failure.
+func (s *scheduler) guard(now time.Time, j *job, kind provider.Kind) {
+	if !s.guarded() {
+		return
+	}
+	l := s.lane(j)
+	l.breaker.Observe(now, j.granted, kind)
+	if retry.RouteWide(kind) {
+		l.failing = kind
+	}
+}
+
 // policyOf is the retry policy of a job's route.
 func (s *scheduler) policyOf(j *job) retry.Policy {
 	if j.way.Route == nil {
@@ -169,7 +180,7 @@ func (s *scheduler) fallBack(now time.Time, j *job, err *provider.Error, d retry
 		return
 	}
 	if spent {
-		j.state = retry.State{}
+		j.state = retry.State{Own: j.state.Own}
 	}
 	*v = verdict{status: checkpoint.Delayed, again: true}
 }

@@ -82,9 +82,20 @@ type State struct {
 
 	Empty    int // empty answers and malformed tool calls
 	Rechecks int
+	Own      int    // failures of a server's kind while the route was well, at any target
 	Same     int    // identical server errors in a row
 	Server   string // the last of them
 }
+
+// suspectAfter is how often an item fails at a healthy route before it is its own
+// doing. At the beginning of an outage most items fail once or twice until the
+// route is seen to be down.
+const suspectAfter = 3
+
+// Suspect reports an item that failed where others passed: what it meets from
+// then on says nothing of a route. Bad prompts are left over at the end, and
+// alone at a fallback, and would look like an outage of it.
+func (s *State) Suspect() bool { return s.Own >= suspectAfter }
 
 // Action says what to do with the operation.
 type Action uint8
