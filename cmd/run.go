@@ -92,7 +92,7 @@ func (o *runOptions) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&o.configFile, "config", "", "`file` of providers, models and routes (default: $"+configEnv+")")
 	fl.IntVar(&o.limit, "limit", 0, "only the first `N` operations; the full run later simply goes on")
 	fl.BoolVar(&o.dedupe, "dedupe", false, "one call for lines whose request is the same")
-	fl.StringVar(&o.cache, "cache", "", "`folder` of answers: the same request to the same model is asked once for all runs that share it, whatever its temperature")
+	fl.StringVar(&o.cache, "cache", "", "`folder` of answers: what an earlier run was answered for the same request to the same model is taken, whatever its temperature (within a run: --dedupe)")
 	fl.BoolVar(&o.skipInvalid, "skip-invalid", false, "run the good lines; invalid ones go to the errors file")
 	fl.StringVar(&o.retryFailed, "retry-failed", "", "put dead letters back: all, or those of the named `classes` (comma-separated)")
 	fl.Lookup("retry-failed").NoOptDefVal = "all"
