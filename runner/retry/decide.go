@@ -132,7 +132,7 @@ func comeBack(now time.Time, e *provider.Error) time.Time {
 // permanent ends the route or the item, but for the doubtful refusals that
 // get one more try.
 func (p Policy) permanent(now time.Time, rnd func() float64, s *State, h *Health, e *provider.Error, d Decision) Decision {
-	recheck := e.Recheck && s.Rechecks < recheckRetries && (e.Kind != provider.KindAuth || h.success)
+	recheck := e.Recheck && s.Rechecks < recheckRetries && (e.Kind != provider.KindAuth || h.passed > 0)
 	switch {
 	case recheck:
 		s.Rechecks++
@@ -189,8 +189,8 @@ func (p Policy) afterRouteFailure(now time.Time, rnd func() float64, s *State, h
 		d.Action, d.NotBefore = Retry, d.Pause.Add(time.Duration(rnd()*float64(p.ceiling(h.pauses))/2))
 		return d
 	}
-	if !notSent(e.Kind) {
-		s.Own++
+	if h.passed > s.passed {
+		s.Own, s.passed = s.Own+1, h.passed
 	}
 	if e.Kind == provider.KindServer {
 		sign := fmt.Sprint(e.StatusCode, " ", e.Code, " ", e.Message)

@@ -12,11 +12,11 @@ const recent = 20
 // Health follows the outcomes of one route. The zero value is a route not yet
 // tried. Not safe for concurrent use: the dispatcher owns it.
 type Health struct {
-	ring    [recent]bool // true = a failure of the route
-	seen    int          // outcomes ever observed
-	bad     int          // trues in ring
-	lost    int          // connect failures among the last outcomes, up to the last answer of any kind
-	success bool         // one ever
+	ring   [recent]bool // true = a failure of the route
+	seen   int          // outcomes ever observed
+	bad    int          // trues in ring
+	lost   int          // connect failures among the last outcomes, up to the last answer of any kind
+	passed int          // successes ever
 
 	failing time.Time // first failure of the route since the last success; zero = none
 	refused time.Time // first refusal since the last success; zero = none
@@ -32,7 +32,7 @@ type Health struct {
 // an attempt, ahead of Decide.
 func (h *Health) Observe(now time.Time, e *provider.Error) {
 	if e == nil {
-		*h = Health{ring: h.ring, seen: h.seen, bad: h.bad, success: true, mixed: true}
+		*h = Health{ring: h.ring, seen: h.seen, bad: h.bad, passed: h.passed + 1, mixed: true}
 		h.push(false)
 		return
 	}

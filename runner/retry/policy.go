@@ -82,14 +82,14 @@ type State struct {
 
 	Empty    int // empty answers and malformed tool calls
 	Rechecks int
-	Own      int    // failures of a server's kind while the route was well, at any target
+	Own      int    // failures of a server's kind, others having passed since the one before
+	passed   int    // successes of the route at the last of them
 	Same     int    // identical server errors in a row
 	Server   string // the last of them
 }
 
-// suspectAfter is how often an item fails at a healthy route before it is its own
-// doing. At the beginning of an outage most items fail once or twice until the
-// route is seen to be down.
+// suspectAfter is how often an item fails while others pass before it is its own
+// doing. At the beginning of an outage that comes to one.
 const suspectAfter = 3
 
 // Suspect reports an item that failed where others passed: what it meets from
