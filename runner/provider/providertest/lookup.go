@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/llmbatch/llmbatch/runner/provider"
@@ -30,10 +31,13 @@ func (h Harness) lookUp(t *testing.T) {
 	}
 	for _, l := range h.Lookups {
 		t.Run(l.Name, func(t *testing.T) {
+			var mu sync.Mutex
 			asked := map[string]int{}
 			s := Serve(t, func(c net.Conn, r Seen) bool {
 				where := strings.TrimSuffix(r.Path+"?"+r.Query, "?")
+				mu.Lock()
 				asked[where]++
+				mu.Unlock()
 				if r.Method != "GET" || r.Body != "" || r.Header.Get("Idempotency-Key") != "" {
 					t.Errorf("got %s with %q and %v", r.Method, r.Body, r.Header)
 				}
@@ -62,6 +66,8 @@ func (h Harness) lookUp(t *testing.T) {
 			case l.Want == provider.FateAnswered && string(found.Response.Body) != l.Body:
 				t.Errorf("got %s, want %s", found.Response.Body, l.Body)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			for where, n := range asked {
 				if n != 1 {
 					t.Errorf("%s was asked %d times, want once", where, n)
