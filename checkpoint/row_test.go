@@ -72,7 +72,7 @@ func FuzzRow(f *testing.F) {
 		key := keyOf(1)
 		var op Operation
 		if err := newDecoder().row(&op, key, row); err == nil {
-			t.Skip("a checksum that fits")
+			return // a checksum that fits
 		}
 		// With the checksum right it may decode. Written again it must then always be read the same.
 		if err := newDecoder().row(&op, key, seal(bytes.Clone(row), key)); err != nil {
