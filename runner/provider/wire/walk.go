@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"unicode/utf8"
 )
 
 // Fields yields the members of an object in their order, and nothing for any
@@ -86,9 +87,10 @@ func skip(b []byte, i int) int {
 	return min(i, len(b))
 }
 
-// nameOf is the text of a quoted name.
+// nameOf is the text of a quoted name; bytes that are no UTF-8 are replaced as
+// encoding/json does.
 func nameOf(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 && len(quoted) >= 2 {
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) && len(quoted) >= 2 {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var name string
