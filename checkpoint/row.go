@@ -82,7 +82,7 @@ func appendRow(b []byte, op *Operation) []byte {
 	b = appendInt(b, fieldIncarnation, int64(op.Incarnation))
 	b = appendString(b, fieldProvider, op.Provider)
 	b = appendString(b, fieldModel, op.Model)
-	var attempt []byte
+	attempt := make([]byte, 0, 192) // on the stack: one of most attempts fits
 	for i := range op.Attempts {
 		attempt = appendAttempt(attempt[:0], &op.Attempts[i])
 		b = binary.AppendUvarint(b, fieldAttempt<<1|kindBytes)
