@@ -2,7 +2,7 @@
 GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # ./... leaves testdata out; the programs there are code all the same.
-PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/report ./testdata/terminal ./testdata/prometheus
+PACKAGES = ./... ./testdata/figures ./testdata/faults ./testdata/report ./testdata/terminal ./testdata/prometheus ./testdata/harness
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 COUNT    ?= 1

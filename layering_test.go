@@ -52,11 +52,12 @@ var layers = map[string][]string{
 	"runner/queue":                 {},
 	"runner/series":                {},
 	"runner/result":                {},
-	"testdata/faults":              {},
-	"testdata/report":              {},
-	"testdata/figures":             {},
-	"testdata/prometheus":          {},
-	"testdata/terminal":            {},
+	"testdata/faults":              {"testdata/harness"},
+	"testdata/figures":             {"testdata/harness"},
+	"testdata/harness":             {},
+	"testdata/prometheus":          {"testdata/harness"},
+	"testdata/report":              {"testdata/harness"},
+	"testdata/terminal":            {"testdata/harness"},
 }
 
 // owners names the one package that knows each of these modules.

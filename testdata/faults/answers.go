@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 var answerRows = []row{
@@ -18,7 +20,7 @@ var answerRows = []row{
 
 // complete wants lines that say this and nothing else.
 func (c *trial) complete(text string, n int) {
-	lines, err := readLines(c.results())
+	lines, err := harness.ReadLines(c.results())
 	c.check(err)
 	c.want(len(lines) == n, "%d lines, want %d", len(lines), n)
 	for id, l := range lines {
@@ -119,7 +121,7 @@ func streams(c *trial) {
 			if !s.whole {
 				calls = 4
 			}
-			t.want(p.report.Calls == calls, "%d calls, want %d: %s", p.report.Calls, calls, p.tail())
+			t.want(p.report.Calls == calls, "%d calls, want %d: %s", p.report.Calls, calls, p.Tail())
 			t.quick(time.Duration(held.Load()) < 2*time.Second, "left %s after [DONE], want at once", time.Duration(held.Load()))
 			t.complete(s.text, 2)
 		})
@@ -155,14 +157,14 @@ func foreignBytes(c *trial) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		c.sub(fmt.Sprint("redirect ", status), 2, func(t *trial) {
 			other := t.hostile(func(x *exchange) { x.ok() })
-			leaked := other.url()
+			leaked := other.URL()
 			t.hostile(func(x *exchange) { x.reply(status, "", "Location: "+leaked+"/chat/completions") })
 			t.args = []string{"--concurrency", "1"}
 			t.lax.rerun = true
 			p := t.start(how{})
-			t.want(p.wait() == 3 || p.wait() == 4, "exit status %d: %s", p.wait(), p.tail())
+			t.want(p.Wait() == 3 || p.Wait() == 4, "exit status %d: %s", p.Wait(), p.Tail())
 			t.check(p.result())
-			l, err := other.ledger(t.ctx)
+			l, err := other.Ledger(t.ctx)
 			t.check(err)
 			t.want(l.Asked == 0 && other.conns == 0, "the other server saw %d requests on %d connections", l.Asked, other.conns)
 			t.want(p.report.Retries == 0, "%d retries, want none", p.report.Retries)
@@ -188,7 +190,7 @@ func foreignBytes(c *trial) {
 		t.lax.twice, t.lax.rerun = true, true
 		t.args = []string{"--max-attempts", "2"}
 		p := t.start(how{})
-		t.want(p.wait() == 0 || p.wait() == 3, "exit status %d: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0 || p.Wait() == 3, "exit status %d: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		raw := string(t.read("x.results.jsonl"))
 		t.want(strings.ToValidUTF8(raw, "") == raw, "the output is no UTF-8")
@@ -220,7 +222,7 @@ func diesMidway(c *trial) {
 			x.raw(streamHead + piece("PAR") + piece("TI") + piece("AL"))
 			x.reset()
 		})
-		broken := first.url()
+		broken := first.URL()
 		t.hostile(func(x *exchange) {
 			x.bill()
 			x.raw(streamHead + piece("FU") + piece("LL") + finished + endMark)
@@ -236,7 +238,7 @@ tasks:
     primary: {provider: first, model: gpt-4o-mini}
     fallbacks: [{provider: second, model: gpt-4o-mini, when: [primary_unavailable]}]
     retry: short
-`, broken, t.server.url()))
+`, broken, t.server.URL()))
 		t.config = "routes.yaml"
 		t.args = []string{"--stream"}
 		t.lax.calls = true
@@ -245,7 +247,7 @@ tasks:
 		raw := string(t.read("x.results.jsonl"))
 		t.want(!strings.Contains(raw, "PAR") && strings.Count(raw, `"provider":"second"`) == 3, "not wholly of the second: %.400s", raw)
 		t.want(p.report.PossiblyTwice > 0, "the calls that died are not named as possibly billed")
-		l, err := first.ledger(t.ctx)
+		l, err := first.Ledger(t.ctx)
 		t.check(err)
 		t.say("%d calls died, %d named", l.Asked, p.report.PossiblyTwice)
 	})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 var connectRows = []row{
@@ -24,24 +26,15 @@ models:
 tasks:
   default:
     primary: {provider: house, model: gpt-4o-mini}
-`, c.server.url(), timeouts))
+`, c.server.URL(), timeouts))
 	c.config = "routes.yaml"
-}
-
-// closedPort is an address at which nobody listens.
-func (c *trial) closedPort() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	c.check(err)
-	addr := l.Addr().String()
-	c.check(l.Close())
-	return addr
 }
 
 // unreached wants a run that found nobody: nothing sent, all pending, no attempt
 // counted.
 func (c *trial) unreached(p *process, words ...string) {
-	status := p.wait()
-	c.want(status == 4, "exit status %d, want 4: %s", status, p.tail())
+	status := p.Wait()
+	c.want(status == 4, "exit status %d, want 4: %s", status, p.Tail())
 	c.check(p.result())
 	r := p.report
 	c.want(r.Pending == len(c.ids) && r.Unknown == 0 && r.PossiblyTwice == 0, "%+v, want all pending", r)
@@ -50,7 +43,8 @@ func (c *trial) unreached(p *process, words ...string) {
 
 func noConnection(c *trial) {
 	c.sub("refused, then it is there", 6, func(t *trial) {
-		addr := t.closedPort()
+		addr, err := harness.FreeAddr() // at which nobody listens
+		t.check(err)
 		p := t.start(how{}, "--base-url", "http://"+addr+"/v1", "--max-outage", "3s")
 		t.unreached(p, addr)
 		t.mockAt(addr)
@@ -58,11 +52,12 @@ func noConnection(c *trial) {
 		t.run(0)
 	})
 	c.sub("comes back within the outage", 6, func(t *trial) {
-		addr := t.closedPort()
+		addr, err := harness.FreeAddr() // at which nobody listens
+		t.check(err)
 		p := t.start(how{}, "--base-url", "http://"+addr+"/v1", "--max-outage", "60s", "--max-attempts", "2")
 		t.pause(4*time.Second, p)
 		t.mockAt(addr)
-		t.want(p.wait() == 0, "exit status %d, want 0: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0, "exit status %d, want 0: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.lax.calls, t.lax.rerun = true, false
 		t.say("an outage of 4 s uses up no attempt of 2")
@@ -155,8 +150,8 @@ func (c *trial) spoil(all ...spoilt) {
 			if s.unknown {
 				unknown = 3
 			}
-			t.want(p.report.PossiblyTwice == unknown, "%d of unknown outcome, want %d: %s", p.report.PossiblyTwice, unknown, p.tail())
-			t.want(t.stats().Asked == 6, "%d wire requests, want 6: %s", t.stats().Asked, p.tail())
+			t.want(p.report.PossiblyTwice == unknown, "%d of unknown outcome, want %d: %s", p.report.PossiblyTwice, unknown, p.Tail())
+			t.want(t.stats().Asked == 6, "%d wire requests, want 6: %s", t.stats().Asked, p.Tail())
 			log := string(t.read("run.log"))
 			t.want(strings.Contains(log, "class="+s.class), "no class %s in the log: %.600s", s.class, log)
 		})

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 var crashRows = []row{
@@ -40,11 +42,11 @@ func randomKills(c *trial) {
 				for ; left > 0; left-- {
 					p := t.start(how{})
 					t.pause(time.Duration(40+rand.IntN(700))*time.Millisecond, p)
-					if !p.running() {
+					if !p.Running() {
 						break
 					}
-					p.signal(syscall.SIGKILL)
-					p.wait()
+					p.Signal(syscall.SIGKILL)
+					p.Wait()
 					before := t.flying
 					t.died()
 					t.want(t.flying-before <= flights, "%d calls were in flight at a kill, want at most %d", t.flying-before, flights)
@@ -81,11 +83,11 @@ func (c *trial) kill(calls string, nth int, paths ...string) []string {
 // dies runs until a kill and notes what that left; false if it ended by itself.
 func (c *trial) dies(wrap []string, args ...string) bool {
 	p := c.start(how{wrap: wrap}, args...)
-	if status := p.wait(); status == 0 {
+	if status := p.Wait(); status == 0 {
 		c.check(p.result())
 		return false
 	}
-	c.want(!strings.Contains(p.errs.String(), "panic:"), "a panic: %s", p.tail())
+	c.want(!strings.Contains(p.Errs.String(), "panic:"), "a panic: %s", p.Tail())
 	c.died()
 	return true
 }
@@ -143,7 +145,7 @@ func compound(c *trial) {
 			c.sub(name+" at "+calls, 6, func(t *trial) {
 				t.half()
 				p := t.start(how{wrap: t.inject(calls, "error="+name+":when=1", "x.results.jsonl")})
-				t.want(p.wait() == 1, "exit status %d, want 1: %s", p.wait(), p.tail())
+				t.want(p.Wait() == 1, "exit status %d, want 1: %s", p.Wait(), p.Tail())
 				t.says(p, "x.results.jsonl")
 				t.run(0)
 				t.want(t.stats().Twice.Extra == 0, "%d billed twice, though keys are honoured", t.stats().Twice.Extra)
@@ -155,7 +157,7 @@ func compound(c *trial) {
 		t.half()
 		t.change("x.results.jsonl", func(b []byte) []byte { return b[:strings.LastIndexByte(string(b), '\n')] })
 		p := t.start(how{wrap: t.inject("write", "error=ENOSPC:when=1", "x.results.jsonl")})
-		t.want(p.wait() == 1, "exit status %d, want 1: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 1, "exit status %d, want 1: %s", p.Wait(), p.Tail())
 		t.says(p, "no space", "x.results.jsonl")
 		t.run(0)
 		t.want(t.stats().Twice.Extra == 0, "%d billed twice, though keys are honoured", t.stats().Twice.Extra)
@@ -220,8 +222,8 @@ func killedByServer(t *trial, at string) {
 	strike := func(phase string) {
 		if phase == at && armed.CompareAndSwap(true, false) {
 			<-started
-			victim.signal(syscall.SIGKILL)
-			<-victim.exited
+			victim.Signal(syscall.SIGKILL)
+			<-victim.Exited
 		}
 	}
 	h := t.hostile(func(x *exchange) {
@@ -249,8 +251,8 @@ func killedByServer(t *trial, at string) {
 	armed.Store(true)
 	victim = t.start(how{})
 	started <- struct{}{}
-	victim.wait()
-	t.want(!armed.Load(), "the run was not killed: %s", victim.tail())
+	victim.Wait()
+	t.want(!armed.Load(), "the run was not killed: %s", victim.Tail())
 	t.died()
 	t.run(0)
 	want := 4
@@ -284,7 +286,7 @@ func killedAfterSync(t *trial) {
 
 // killChild kills what strace runs, so that strace ends by itself.
 func (c *trial) killChild(p *process) {
-	pid := p.cmd.Process.Pid
+	pid := p.Cmd.Process.Pid
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	c.check(err)
 	for field := range strings.FieldsSeq(string(raw)) {
@@ -292,7 +294,7 @@ func (c *trial) killChild(p *process) {
 		c.check(err)
 		c.check(syscall.Kill(child, syscall.SIGKILL))
 	}
-	p.wait()
+	p.Wait()
 }
 
 // rewrites kills at each step of the end of a run that replaces a superseded
@@ -321,7 +323,7 @@ func rewrites(c *trial) {
 			t.change("x.jsonl", func(b []byte) []byte { return []byte(strings.Replace(string(b), "Case 00001", "Case 10001", 1)) })
 			wrap := t.kill(p.calls, n, p.path)
 			old := t.acknowledged()["op-00001"]
-			if p := t.start(how{wrap: wrap}); p.wait() != 0 {
+			if p := t.start(how{wrap: wrap}); p.Wait() != 0 {
 				t.suite.mu.Lock()
 				t.suite.kills++
 				t.suite.mu.Unlock()
@@ -329,7 +331,7 @@ func rewrites(c *trial) {
 			t.run(0)
 			l := t.stats()
 			t.want(l.Twice.Extra == 0 && l.Billed == 5, "%d billed, %d twice; want 5 and 0", l.Billed, l.Twice.Extra)
-			now, err := readLines(t.results())
+			now, err := harness.ReadLines(t.results())
 			t.check(err)
 			t.want(now["op-00001"] != old, "the superseded line is still there")
 			kept, err := os.ReadFile(t.dir + "/x.superseded.jsonl")

@@ -60,17 +60,17 @@ func badCheckpoint(c *trial) {
 			t.change(db, d.edit)
 			// Reading tells, or manages; it never fails without a word or changes a thing.
 			p := t.spawn(how{}, "status", "x.jsonl", "--json")
-			t.want(p.wait() <= 2, "status: exit status %d: %s", p.wait(), p.tail())
-			t.want(!strings.Contains(p.errs.String(), "panic"), "status: a panic: %s", p.tail())
+			t.want(p.Wait() <= 2, "status: exit status %d: %s", p.Wait(), p.Tail())
+			t.want(!strings.Contains(p.Errs.String(), "panic"), "status: a panic: %s", p.Tail())
 			t.lax.calls = true
 			run := t.start(how{})
-			if run.wait() == 2 { // what cannot have been a checkpoint is left alone: move it away
+			if run.Wait() == 2 { // what cannot have been a checkpoint is left alone: move it away
 				t.says(run, "not a checkpoint", "hint:")
-				t.want(d.name == "text" || d.name == "random bytes", "refused: %s", run.tail())
+				t.want(d.name == "text" || d.name == "random bytes", "refused: %s", run.Tail())
 				t.remove(db)
 				run = t.start(how{})
 			}
-			t.want(run.wait() == 0, "exit status %d: %s", run.wait(), run.tail())
+			t.want(run.Wait() == 0, "exit status %d: %s", run.Wait(), run.Tail())
 			t.check(run.result())
 			t.says(run, d.words...)
 			l := t.stats()
@@ -143,8 +143,8 @@ func foreignCheckpoint(c *trial) {
 	c.sub("another input", whole, func(t *trial) {
 		t.ready()
 		t.write("y.jsonl", line("other", "Another input."))
-		p := t.spawn(how{}, "run", "y.jsonl", "--base-url", t.server.url(), "--output", output, "--checkpoint", db)
-		t.want(p.wait() == 2, "exit status %d, want 2: %s", p.wait(), p.tail())
+		p := t.spawn(how{}, "run", "y.jsonl", "--base-url", t.server.URL(), "--output", output, "--checkpoint", db)
+		t.want(p.Wait() == 2, "exit status %d, want 2: %s", p.Wait(), p.Tail())
 		t.says(p, "another input", "x.jsonl", "--checkpoint", "--restart", "hint:")
 		t.run(0)
 	})

@@ -110,10 +110,10 @@ func fullAtFirst(c *trial) {
 			t.mock("--honour-keys")
 			t.args = []string{"--output", "small/x.results.jsonl"}
 			p := t.start(how{})
-			status := p.wait()
-			t.want(status == 1 || status == 2, "exit status %d, want 1 or 2: %s", status, p.tail())
+			status := p.Wait()
+			t.want(status == 1 || status == 2, "exit status %d, want 1 or 2: %s", status, p.Tail())
 			t.says(p, "no space")
-			t.want(!strings.Contains(p.errs.String(), "panic"), "a panic: %s", p.tail())
+			t.want(!strings.Contains(p.Errs.String(), "panic"), "a panic: %s", p.Tail())
 			entries, err := os.ReadDir(t.dir + "/small")
 			t.check(err)
 			if t.stats().Asked == 0 {
@@ -140,8 +140,8 @@ func syncFails(c *trial) {
 			t.lax.calls = true
 			t.run(0, "--limit", "3")
 			p := t.start(how{wrap: t.inject("fdatasync", "error=EIO:when="+f.when, f.path)})
-			status := p.wait()
-			t.want(status == 1 || status == 0 && len(f.when) == 1 && f.path == "x.llmbatch.db", "exit status %d, want 1: %s", status, p.tail())
+			status := p.Wait()
+			t.want(status == 1 || status == 0 && len(f.when) == 1 && f.path == "x.llmbatch.db", "exit status %d, want 1: %s", status, p.Tail())
 			if status == 1 {
 				t.says(p, "input/output error", f.path)
 			}
@@ -160,9 +160,9 @@ func shortWrite(c *trial) {
 			t.args = []string{"--concurrency", "4"}
 			t.lax.calls = true
 			p := t.start(how{wrap: []string{"prlimit", fmt.Sprintf("--fsize=%d", size)}})
-			t.want(p.wait() == 1, "exit status %d, want 1: %s", p.wait(), p.tail())
+			t.want(p.Wait() == 1, "exit status %d, want 1: %s", p.Wait(), p.Tail())
 			t.says(p, "file too large")
-			t.want(!strings.Contains(p.errs.String(), "goroutine "), "a trace: %s", p.tail())
+			t.want(!strings.Contains(p.Errs.String(), "goroutine "), "a trace: %s", p.Tail())
 			raw, err := os.ReadFile(t.results())
 			t.want(err == nil || os.IsNotExist(err) && t.stats().Asked == 0, "%v after %d calls", err, t.stats().Asked)
 			t.want(len(raw) == 0 || raw[len(raw)-1] == '\n', "a torn line stays: %q", raw[max(0, len(raw)-60):])

@@ -2,12 +2,13 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // write writes x.jsonl with n plain lines and returns the ids. Each prompt ends
@@ -64,58 +65,11 @@ func (c *trial) exists(name string) bool {
 	return err == nil
 }
 
-// readLines reads a results or errors file: each line parses, ends in a newline,
-// and is the only one of its id. A missing file has no lines.
-func readLines(path string) (map[string]string, error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > 0 && raw[len(raw)-1] != '\n' {
-		return nil, fmt.Errorf("I2: %s: the last line is torn", path)
-	}
-	byID, err := parse(raw)
-	if err != nil {
-		return nil, fmt.Errorf("I2: %s: %w", path, err)
-	}
-	return byID, nil
-}
-
-func parse(raw []byte) (map[string]string, error) {
-	byID := map[string]string{}
-	for line := range strings.Lines(string(raw)) {
-		var parsed struct {
-			ID  any                `json:"custom_id"`
-			LLM struct{ Line int } `json:"llmbatch"`
-		}
-		if err := json.Unmarshal([]byte(line), &parsed); err != nil {
-			return nil, fmt.Errorf("%w in %.100q", err, line)
-		}
-		id := fmt.Sprint(parsed.ID)
-		if parsed.ID == nil {
-			id = fmt.Sprintf("line-%d", parsed.LLM.Line)
-		}
-		if _, twice := byID[id]; twice {
-			return nil, fmt.Errorf("two lines of %s", id)
-		}
-		byID[id] = line
-	}
-	return byID, nil
-}
-
 // acknowledged reads what a killed run left: its last line may be torn.
 func (c *trial) acknowledged() map[string]string {
-	raw, err := os.ReadFile(c.results())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	lines, err := harness.Acknowledged(c.results())
 	c.check(err)
-	byID, err := parse(raw[:bytes.LastIndexByte(raw, '\n')+1])
-	c.check(err)
-	return byID
+	return lines
 }
 
 // died notes what a killed run left: what it had acknowledged must stay, and
@@ -140,7 +94,7 @@ func (c *trial) died() {
 			Unknown int `json:"possibly_billed_twice"`
 		}
 		p := c.tell(0, "status", "x.jsonl", "--checkpoint", c.checkpoint(), "--json")
-		c.check(json.Unmarshal([]byte(p.out.String()), &st))
+		c.check(json.Unmarshal([]byte(p.Out.String()), &st))
 		c.want(st.Unknown >= flying, "%d calls were in flight at a kill, and status lists %d of unknown outcome", flying, st.Unknown)
 	}
 	c.acked, c.asked, c.lines = now, asked, len(now)

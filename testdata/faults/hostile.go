@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // hostile is a server on a raw connection: each request goes to answer, which
@@ -86,7 +88,7 @@ func (c *trial) serve(listener net.Listener, answer func(*exchange)) *hostile {
 	return h
 }
 
-func (h *hostile) url() string { return "http://" + h.listener.Addr().String() + "/v1" }
+func (h *hostile) URL() string { return "http://" + h.listener.Addr().String() + "/v1" }
 
 func (h *hostile) talk(conn net.Conn) {
 	defer conn.Close()
@@ -128,7 +130,7 @@ func (h *hostile) enter(x *exchange) {
 }
 
 // ledger is the server's account in the mock's form.
-func (h *hostile) ledger(context.Context) (l ledger, err error) {
+func (h *hostile) Ledger(context.Context) (l harness.Ledger, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l.Asked, l.Rekeyed = len(h.calls), h.other

@@ -61,9 +61,9 @@ func odd(c *trial) {
 			t.write("x.jsonl", in.text)
 			t.mock()
 			p := t.start(how{})
-			status := p.wait()
-			t.want(status == in.status || in.status < 0 && (status == 0 || status == 2), "exit status %d, want %d: %s", status, in.status, p.tail())
-			t.want(!strings.Contains(p.errs.String(), "goroutine "), "a trace: %s", p.tail())
+			status := p.Wait()
+			t.want(status == in.status || in.status < 0 && (status == 0 || status == 2), "exit status %d, want %d: %s", status, in.status, p.Tail())
+			t.want(!strings.Contains(p.Errs.String(), "goroutine "), "a trace: %s", p.Tail())
 			if status == 2 {
 				t.says(p, in.word)
 				t.want(t.stats().Asked == 0, "%d calls, want none", t.stats().Asked)
@@ -75,7 +75,7 @@ func odd(c *trial) {
 			t.check(err)
 			t.want(bytes.Count(raw, []byte("\n")) == in.done && strings.ToValidUTF8(string(raw), "") == string(raw), "the output has %d lines or is no UTF-8", bytes.Count(raw, []byte("\n")))
 			again := t.start(how{})
-			t.want(again.wait() == 0, "run again: exit status %d: %s", again.wait(), again.tail())
+			t.want(again.Wait() == 0, "run again: exit status %d: %s", again.Wait(), again.Tail())
 			t.check(again.result())
 			t.want(again.report.Calls == 0, "run again: %d calls", again.report.Calls)
 		})
@@ -93,8 +93,8 @@ func moving(c *trial) {
 			p := t.start(how{})
 			t.until("calls", func() bool { return t.stats().Asked > 8 })
 			t.change("x.jsonl", edit)
-			got := p.wait()
-			t.want(got == status || got == 0, "exit status %d, want %d: %s", got, status, p.tail())
+			got := p.Wait()
+			t.want(got == status || got == 0, "exit status %d, want %d: %s", got, status, p.Tail())
 			t.check(p.result())
 			if got == 2 {
 				t.says(p, "x.jsonl", "changed")
@@ -122,7 +122,7 @@ func moving(c *trial) {
 		t.says(p, "1 finished operation changed since", "1 operation of earlier runs no longer in the input")
 		t.want(p.report.Calls == 2, "%d calls, want 2", p.report.Calls)
 		results := t.tell(0, "results", "x.jsonl")
-		t.want(strings.Count(results.out.String(), "\n") == 10 && !strings.Contains(results.out.String(), "op-00004"), "results has %d lines, want 10", strings.Count(results.out.String(), "\n"))
+		t.want(strings.Count(results.Out.String(), "\n") == 10 && !strings.Contains(results.Out.String(), "op-00004"), "results has %d lines, want 10", strings.Count(results.Out.String(), "\n"))
 		again := t.run(0)
 		t.want(again.report.Calls == 0, "%d calls, want none", again.report.Calls)
 		t.ids, t.lax.lines = nil, true // the removed line's result stays in the file
@@ -135,8 +135,8 @@ func piped(c *trial) {
 		t.mock()
 		text := line("a", "One.") + line("b", "Two.")
 		for i := range 2 {
-			p := t.spawn(how{stdin: strings.NewReader(text)}, "run", "-", "--base-url", t.server.url(), "--json")
-			t.want(p.wait() == 0, "exit status %d: %s", p.wait(), p.tail())
+			p := t.spawn(how{stdin: strings.NewReader(text)}, "run", "-", "--base-url", t.server.URL(), "--json")
+			t.want(p.Wait() == 0, "exit status %d: %s", p.Wait(), p.Tail())
 			t.check(p.result())
 			t.want(p.report.Completed == 2 && p.report.Calls == 2*(1-i), "%+v in run %d", p.report, i+1)
 		}
@@ -150,15 +150,15 @@ func piped(c *trial) {
 		for i := range 40 {
 			text.WriteString(line(fmt.Sprint("n", i), fmt.Sprintf("Number %d.", i)))
 		}
-		p := t.spawn(how{stdin: strings.NewReader(text.String())}, "run", "-", "--base-url", t.server.url(), "--concurrency", "4")
+		p := t.spawn(how{stdin: strings.NewReader(text.String())}, "run", "-", "--base-url", t.server.URL(), "--concurrency", "4")
 		t.until("calls", func() bool { return t.stats().Asked > 6 })
-		p.signal(syscall.SIGKILL)
-		p.wait()
-		_, rest, ok := strings.Cut(p.errs.String(), "llmbatch run ")
-		t.want(ok, "no command to go on: %s", p.tail())
+		p.Signal(syscall.SIGKILL)
+		p.Wait()
+		_, rest, ok := strings.Cut(p.Errs.String(), "llmbatch run ")
+		t.want(ok, "no command to go on: %s", p.Tail())
 		spool := strings.Fields(rest)[0]
-		p = t.spawn(how{}, "run", spool, "--base-url", t.server.url(), "--concurrency", "4", "--json")
-		t.want(p.wait() == 0, "exit status %d: %s", p.wait(), p.tail())
+		p = t.spawn(how{}, "run", spool, "--base-url", t.server.URL(), "--concurrency", "4", "--json")
+		t.want(p.Wait() == 0, "exit status %d: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.want(p.report.Completed == 40 && t.stats().Twice.Extra == 0, "%+v; %d billed twice", p.report, t.stats().Twice.Extra)
 	})
@@ -173,9 +173,9 @@ func piped(c *trial) {
 			}
 		}()
 		p := t.start(how{})
-		t.want(p.wait() == 0 || p.wait() == 2, "exit status %d: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0 || p.Wait() == 2, "exit status %d: %s", p.Wait(), p.Tail())
 		t.quick(p.took() < 20*time.Second, "took %s", p.took())
-		t.say("FIFO: exit %d", p.wait())
+		t.say("FIFO: exit %d", p.Wait())
 	})
 	one, two := zipped(line("a", "One.")), zipped(line("b", "Two."))
 	cases := []struct {
@@ -192,8 +192,8 @@ func piped(c *trial) {
 		c.sub("gzip: "+z.name, 0, func(t *trial) {
 			t.mock()
 			t.write("x.jsonl.gz", z.data)
-			p := t.spawn(how{}, "run", "x.jsonl.gz", "--base-url", t.server.url(), "--json")
-			t.want(p.wait() == z.status, "exit status %d, want %d: %s", p.wait(), z.status, p.tail())
+			p := t.spawn(how{}, "run", "x.jsonl.gz", "--base-url", t.server.URL(), "--json")
+			t.want(p.Wait() == z.status, "exit status %d, want %d: %s", p.Wait(), z.status, p.Tail())
 			if z.status == 2 {
 				t.says(p, z.word)
 				t.want(t.stats().Asked == 0, "%d calls, want none", t.stats().Asked)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // invariants asserts what must hold after every fault, from the outside: I1 to
@@ -20,9 +22,12 @@ func (c *trial) invariants() error {
 		return c.err
 	}
 	last := c.runs[len(c.runs)-1]
-	done, doneErr := readLines(c.results())
-	dead, deadErr := readLines(c.errors())
-	faults := []error{doneErr, deadErr} // I2
+	done, doneErr := harness.ReadLines(c.results())
+	dead, deadErr := harness.ReadLines(c.errors())
+	var faults []error
+	if err := errors.Join(doneErr, deadErr); err != nil {
+		faults = append(faults, fmt.Errorf("I2: %w", err))
+	}
 	faults = append(faults, c.partition(done, dead))
 	for id, line := range c.acked { // I3
 		if done[id] != line {
@@ -104,8 +109,8 @@ func (c *trial) partition(done, dead map[string]string) error {
 func (c *trial) counts(done, dead, rest int) error {
 	p := c.tell(0, "status", "x.jsonl", "--checkpoint", c.checkpoint(), "--json")
 	var st struct{ Completed, Failed, Pending, Unknown int }
-	if err := json.Unmarshal([]byte(p.out.String()), &st); err != nil {
-		return fmt.Errorf("status: %w in %.200q", err, p.out.String())
+	if err := json.Unmarshal([]byte(p.Out.String()), &st); err != nil {
+		return fmt.Errorf("status: %w in %.200q", err, p.Out.String())
 	}
 	if st.Completed != done || st.Failed != dead || st.Pending+st.Unknown != rest {
 		c.lose(max(0, rest-st.Pending-st.Unknown))
@@ -117,7 +122,7 @@ func (c *trial) counts(done, dead, rest int) error {
 // ledgers holds the runs' account against the server's: I4, I6, I7, I8, and
 // that nothing is billed twice but what was in flight at a kill.
 func (c *trial) ledgers() error {
-	l, err := c.server.ledger(c.ctx)
+	l, err := c.server.Ledger(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -125,7 +130,7 @@ func (c *trial) ledgers() error {
 	calls, retries, metered, told, meters := 0, 0, 0, true, true
 	for _, p := range c.runs {
 		calls, retries, metered = calls+p.report.Calls, retries+p.report.Retries, metered+p.counted
-		status := p.cmd.ProcessState.ExitCode()
+		status := p.Cmd.ProcessState.ExitCode()
 		told = told && (p.told || status == 2 || status == 11)
 		meters = meters && (!p.told || p.prom != "")
 	}
@@ -182,8 +187,8 @@ func (c *trial) leaks() error {
 		}
 	}
 	for _, p := range c.runs {
-		look("standard output", []byte(p.out.String()))
-		look("standard error", []byte(p.errs.String()))
+		look("standard output", []byte(p.Out.String()))
+		look("standard error", []byte(p.Errs.String()))
 	}
 	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "core") {
@@ -197,7 +202,7 @@ func (c *trial) leaks() error {
 }
 
 // statusFits is the first half of I10: the status says what the report counts.
-func statusFits(r report) error {
+func statusFits(r harness.Report) error {
 	want := r.Exit
 	switch {
 	case r.Exit != 0 && r.Exit != 3: // stopped
@@ -224,7 +229,7 @@ func (c *trial) again(last *process) error {
 		return err
 	}
 	p := c.spawn(how{}, c.tail(last)...)
-	status := p.wait()
+	status := p.Wait()
 	if err := p.result(); err != nil {
 		return fmt.Errorf("I10: run again: %w", err)
 	}
@@ -240,9 +245,9 @@ func (c *trial) again(last *process) error {
 
 // tail is a run's command line behind the binary, without what wrapped it.
 func (c *trial) tail(p *process) []string {
-	for i, a := range p.cmd.Args {
+	for i, a := range p.Cmd.Args {
 		if a == c.binary {
-			return p.cmd.Args[i+1:]
+			return p.Cmd.Args[i+1:]
 		}
 	}
 	return nil
@@ -251,7 +256,7 @@ func (c *trial) tail(p *process) []string {
 // sameAnswers is I11: however often it was stopped, a run ends with the answers
 // of one that was not.
 func (c *trial) sameAnswers(done map[string]string) error {
-	if _, ok := c.server.(*mock); !ok || c.lax.same {
+	if _, ok := c.server.(*harness.Mock); !ok || c.lax.same {
 		return nil
 	}
 	want, err := c.reference()
@@ -286,7 +291,7 @@ func (c *trial) reference() (map[string]string, error) {
 		t.check(os.WriteFile(t.dir+"/x.jsonl", input, 0o600))
 		t.mock()
 		t.run(0)
-		lines, err := readLines(t.results())
+		lines, err := harness.ReadLines(t.results())
 		t.check(err)
 		have = map[string]string{}
 		for id, line := range lines {

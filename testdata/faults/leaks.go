@@ -24,25 +24,25 @@ func leaks(c *trial) {
 		t.lax.same, t.lax.calls, t.lax.rekeys = true, true, true
 		p := t.start(how{}, "--concurrency", "24", "--max-attempts", "3")
 		t.until("the last call", func() bool {
-			t.want(p.running(), "the run ended: %s", p.tail())
+			t.want(p.Running(), "the run ended: %s", p.Tail())
 			done, _ := os.ReadFile(t.results()) // not there at first
 			dead, _ := os.ReadFile(t.errors())
 			return bytes.Count(done, []byte("\n"))+bytes.Count(dead, []byte("\n")) == len(prompts)-1 && t.stats().InFlight == 1
 		})
 		// Idle connections are kept, for 45 s: they are the pool, not a leak.
 		t.pause(2*time.Second, p)
-		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
 		t.check(err)
 		sockets := 0
 		for _, e := range entries {
-			to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", p.cmd.Process.Pid, e.Name()))
+			to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", p.Cmd.Process.Pid, e.Name()))
 			if err == nil && strings.HasPrefix(to, "socket:") {
 				sockets++
 			}
 		}
-		p.signal(syscall.SIGQUIT) // its dump lists the goroutines
-		p.wait()
-		dump := p.errs.String()
+		p.Signal(syscall.SIGQUIT) // its dump lists the goroutines
+		p.Wait()
+		dump := p.Errs.String()
 		t.runs = nil // what was killed for its dump is looked at no more
 		// Two for each idle connection.
 		return len(entries) - sockets, len(regexp.MustCompile(`(?m)^goroutine \d+ `).FindAllString(dump, -1)) - 2*sockets

@@ -19,7 +19,7 @@ func fewDescriptors(c *trial) {
 		t.args = []string{"--concurrency", "100"}
 		p := t.runAs(how{wrap: []string{"prlimit", "--nofile=64"}}, 0)
 		t.want(p.report.Failed == 0, "%d failed", p.report.Failed)
-		t.say("all %d complete, at most %d at once", p.report.Completed, t.stats().MaxInFlight)
+		t.say("all %d complete, at most %d at once", p.report.Completed, t.stats().PeakInFlight)
 	})
 }
 
@@ -34,7 +34,7 @@ func bigInput(c *trial) {
 		t.args = []string{"--skip-invalid"}
 		p = t.start(how{})
 		peak := t.peak(p)
-		t.want(p.wait() == 3, "exit status %d, want 3: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 3, "exit status %d, want 3: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.want(p.report.Completed == 2 && p.report.Failed == 1, "%+v", p.report)
 		t.want(peak() < 400, "%.0f MiB, want less than 400", peak())
@@ -48,7 +48,7 @@ func bigInput(c *trial) {
 		t.mock()
 		p := t.start(how{}, "--limit", "5")
 		peak := t.peak(p)
-		t.want(p.wait() == 0, "exit status %d, want 0: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0, "exit status %d, want 0: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.want(p.report.Completed == 5 && p.report.Skipped == n-5, "%+v", p.report)
 		limit := 100 + 100*float64(n)/(1<<20)
@@ -69,15 +69,15 @@ func closedPipe(c *trial) {
 		t.lax.calls = true
 		r, w, err := os.Pipe()
 		t.check(err)
-		p := t.spawn(how{stdout: w}, "run", "x.jsonl", "--base-url", t.server.url(), "--output", "-", "--concurrency", "4")
+		p := t.spawn(how{stdout: w}, "run", "x.jsonl", "--base-url", t.server.URL(), "--output", "-", "--concurrency", "4")
 		t.check(w.Close())
 		first, err := bufio.NewReader(r).ReadString('\n')
 		t.check(err)
 		t.check(r.Close())
-		status := p.wait()
-		t.want(status == 1, "exit status %d, want 1: %s", status, p.tail())
+		status := p.Wait()
+		t.want(status == 1, "exit status %d, want 1: %s", status, p.Tail())
 		t.says(p, "standard output", "hint:")
-		t.want(!strings.Contains(p.errs.String(), "goroutine "), "a trace: %s", p.tail())
+		t.want(!strings.Contains(p.Errs.String(), "goroutine "), "a trace: %s", p.Tail())
 		sent := t.stats().Asked
 		t.want(sent < len(t.ids), "sending did not stop: %d calls", sent)
 		kept, err := os.ReadFile(t.results())
@@ -96,12 +96,12 @@ func closedPipe(c *trial) {
 			t.check(err)
 			t.check(r.Close())
 			if args[0] == "run" {
-				args = append(args, "--base-url", t.server.url())
+				args = append(args, "--base-url", t.server.URL())
 			}
 			p := t.spawn(how{stdout: w}, args...)
 			t.check(w.Close())
-			t.want(p.wait() != 0, "exit status 0")
-			t.want(!strings.Contains(p.errs.String(), "goroutine "), "a trace: %s", p.tail())
+			t.want(p.Wait() != 0, "exit status 0")
+			t.want(!strings.Contains(p.Errs.String(), "goroutine "), "a trace: %s", p.Tail())
 		})
 	}
 }
@@ -112,13 +112,13 @@ func fullPipe(c *trial) {
 		t.check(err)
 		defer f.Close()
 		p := t.spawn(how{stdout: f, stdin: strings.NewReader("")}, args...)
-		got := p.wait()
-		t.want(got == want, "%s: exit status %d, want %d: %s", strings.Join(args, " "), got, want, p.tail())
+		got := p.Wait()
+		t.want(got == want, "%s: exit status %d, want %d: %s", strings.Join(args, " "), got, want, p.Tail())
 		t.says(p, "no space left")
 	}
 	c.sub("run", 20, func(t *trial) {
 		t.mock("--honour-keys")
-		url := t.server.url()
+		url := t.server.URL()
 		full(t, 1, "run", "x.jsonl", "--base-url", url, "--output", "-", "--concurrency", "2")
 		full(t, 1, "run", "x.jsonl", "--base-url", url, "--json")
 		t.lax.calls = true
@@ -154,7 +154,7 @@ func fullPipe(c *trial) {
 		t.check(err)
 		defer f.Close()
 		p := t.start(how{stderr: f})
-		t.want(p.wait() == 0, "exit status %d, want 0: what is told is no result", p.wait())
+		t.want(p.Wait() == 0, "exit status %d, want 0: what is told is no result", p.Wait())
 		t.check(p.result())
 	})
 	c.say("16 commands")

@@ -21,17 +21,17 @@ func held(c *trial) {
 			p := t.start(how{}, "--concurrency", "4")
 			t.until("the first calls", func() bool { return t.stats().Asked > 0 && t.exists("x.llmbatch.status.json") })
 			if stopped {
-				p.signal(syscall.SIGSTOP)
+				p.Signal(syscall.SIGSTOP)
 			}
 			idle := t.tell(0, "version").took() // what a process costs here and now
 			second := t.spawn(how{}, t.command([]string{"--concurrency", "4"})...)
-			status := second.wait()
+			status := second.Wait()
 			took := second.took() - idle
-			p.signal(syscall.SIGCONT)
-			t.want(status == 11, "exit status %d, want 11: %s", status, second.tail())
+			p.Signal(syscall.SIGCONT)
+			t.want(status == 11, "exit status %d, want 11: %s", status, second.Tail())
 			t.quick(took < 2*time.Second, "told after %s", took)
-			t.says(second, fmt.Sprint(p.cmd.Process.Pid), "hint:")
-			t.want(p.wait() == 0, "the holder: exit status %d: %s", p.wait(), p.tail())
+			t.says(second, fmt.Sprint(p.Cmd.Process.Pid), "hint:")
+			t.want(p.Wait() == 0, "the holder: exit status %d: %s", p.Wait(), p.Tail())
 			t.check(p.result())
 			t.say("exit 11 after %.1f s", took.Seconds())
 		})
@@ -45,10 +45,10 @@ func sameOutput(c *trial) {
 		t.until("the first calls", func() bool { return t.stats().Asked > 0 })
 		asked := t.stats().Asked
 		second := t.spawn(how{}, t.command([]string{"--checkpoint", "other.db", "--concurrency", "4"})...)
-		t.want(second.wait() == 11, "exit status %d, want 11: %s", second.wait(), second.tail())
+		t.want(second.Wait() == 11, "exit status %d, want 11: %s", second.Wait(), second.Tail())
 		t.says(second, "x.results.jsonl", "hint:")
 		t.want(!t.exists("other.db"), "the refused run left its checkpoint")
-		t.want(p.wait() == 0, "the first run: exit status %d: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0, "the first run: exit status %d: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.say("exit 11, %d calls before it", asked)
 	})
@@ -91,7 +91,7 @@ func forbidden(c *trial) {
 		t.check(os.Chmod(t.dir, 0o777))
 		p := t.runAs(how{wrap: nobody}, 2)
 		t.says(p, "x.jsonl")
-		t.want(!strings.Contains(p.errs.String(), "panic"), "a panic: %s", p.tail())
+		t.want(!strings.Contains(p.Errs.String(), "panic"), "a panic: %s", p.Tail())
 	})
 	c.say("6 places")
 }

@@ -17,12 +17,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // row is one fault of the catalogue. Its play makes one trial of it, or several.
@@ -69,8 +72,8 @@ func play(ctx context.Context, short, keep bool, only []string) (bool, error) {
 	} else {
 		defer os.RemoveAll(dir)
 	}
-	s := &suite{ctx: ctx, dir: dir, short: short, references: map[string]map[string]string{}}
-	if err := s.build(); err != nil {
+	s := &suite{ctx: ctx, binary: filepath.Join(dir, "llmbatch"), dir: dir, short: short, references: map[string]map[string]string{}}
+	if err := harness.Build(ctx, s.binary); err != nil {
 		return false, err
 	}
 	// Folders are used by another user as well.

@@ -66,7 +66,7 @@ func waits(c *trial) {
 			gap := times[1].Sub(refused).Seconds()
 			low, high := max(w.wait, 0), max(w.wait, 0)*1.1+6
 			t.want(gap >= low, "sent again after %.3f s, want at least %.3f", gap, low)
-			t.quick(gap < high, "sent again after %.3f s, want less than %.3f: %s", gap, high, p.tail())
+			t.quick(gap < high, "sent again after %.3f s, want less than %.3f: %s", gap, high, p.Tail())
 		})
 	})
 	far := []string{"1e100", strings.Repeat("9", 300), "99999999999", "1209600", "10800"}
@@ -89,8 +89,8 @@ func storm(c *trial) {
 		})
 		t.args = []string{"--max-attempts", "4", "--max-outage", "15s", "--concurrency", "6"}
 		p := t.start(how{})
-		status := p.wait()
-		t.want(status == 3 || status == 4, "exit status %d, want 3 or 4: %s", status, p.tail())
+		status := p.Wait()
+		t.want(status == 3 || status == 4, "exit status %d, want 3 or 4: %s", status, p.Tail())
 		t.check(p.result())
 		times := h.times()
 		t.want(len(times) <= 12*4, "%d sends, want at most %d", len(times), 12*4)
@@ -165,9 +165,9 @@ func hopeless(c *trial) {
 			t.args = []string{"--concurrency", "1"}
 			t.lax.same = true
 			p := t.start(how{})
-			status := p.wait()
+			status := p.Wait()
 			t.check(p.result())
-			t.want(status == 4 && p.report.Pending == 3 && p.report.Calls == 1, "exit status %d, %+v; want 4 and all pending after one call: %s", status, p.report, p.tail())
+			t.want(status == 4 && p.report.Pending == 3 && p.report.Calls == 1, "exit status %d, %+v; want 4 and all pending after one call: %s", status, p.report, p.Tail())
 			t.says(p, "hint:")
 		})
 	})
@@ -219,7 +219,7 @@ func html(c *trial) {
 		raw, err := os.ReadFile(t.errors())
 		t.check(err)
 		t.want(len(raw) < 6<<10, "a dead letter of %d bytes", len(raw))
-		for _, text := range []string{string(raw), p.errs.String()} {
+		for _, text := range []string{string(raw), p.Errs.String()} {
 			t.want(!strings.ContainsAny(text, "\x1b\x07\u202e"), "control characters get through: %.300q", text)
 		}
 		t.say("dead letter of %d bytes for a page of %d", len(raw), len(page))

@@ -36,10 +36,10 @@ func scrapes(c *trial) {
 		t.mock("--latency", "50ms")
 		p := t.start(how{}, "--metrics-addr", "127.0.0.1:0", "--concurrency", "8")
 		address := regexp.MustCompile(`http://\S+/metrics`)
-		t.until("the address", func() bool { return address.MatchString(p.errs.String()) })
-		where, read := address.FindString(p.errs.String()), 0
+		t.until("the address", func() bool { return address.MatchString(p.Errs.String()) })
+		where, read := address.FindString(p.Errs.String()), 0
 		client := &http.Client{Timeout: time.Second}
-		for p.running() {
+		for p.Running() {
 			response, err := client.Get(where)
 			if err != nil {
 				continue
@@ -49,7 +49,7 @@ func scrapes(c *trial) {
 			}
 			_ = response.Body.Close() // it was read
 		}
-		t.want(p.wait() == 0, "exit status %d: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0, "exit status %d: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.want(read > 0, "no scrape got through")
 		t.say("%d scrapes", read)
@@ -60,7 +60,7 @@ func screens(c *trial) {
 	c.sub("no terminal", 60, func(t *trial) {
 		t.mock("--latency", "1s")
 		p := t.run(0, "--concurrency", "4")
-		said := p.errs.String()
+		said := p.Errs.String()
 		t.want(!strings.ContainsAny(said, "\r\x1b"), "CR or ESC: %.300q", said)
 		lines := strings.Count(said, "done (")
 		t.want(lines >= 1 && lines < 20, "%d lines of progress in %s", lines, p.took())
@@ -81,7 +81,7 @@ func screens(c *trial) {
 			if s.name == "--no-progress" {
 				flag = s.name
 			}
-			inner := fmt.Sprintf("%s; %s run x.jsonl --base-url %s --concurrency 4 %s; echo status $?", s.set, t.binary, t.server.url(), flag)
+			inner := fmt.Sprintf("%s; %s run x.jsonl --base-url %s --concurrency 4 %s; echo status $?", s.set, t.binary, t.server.URL(), flag)
 			cmd := exec.CommandContext(t.ctx, "script", "-qec", inner, "/dev/null")
 			cmd.Dir = t.dir
 			cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TERM=xterm", "HOME=" + t.dir, "TMPDIR=" + t.dir, "OPENAI_API_KEY=" + canary}
@@ -96,7 +96,7 @@ func screens(c *trial) {
 	})
 	c.sub("resized while it runs", 30, func(t *trial) {
 		t.mock("--latency", "300ms")
-		inner := fmt.Sprintf("stty cols 100; (for n in 40 10 200 0 80; do sleep 0.3; stty cols $n <&1; done) & %s run x.jsonl --base-url %s --concurrency 4; echo status $?", t.binary, t.server.url())
+		inner := fmt.Sprintf("stty cols 100; (for n in 40 10 200 0 80; do sleep 0.3; stty cols $n <&1; done) & %s run x.jsonl --base-url %s --concurrency 4; echo status $?", t.binary, t.server.URL())
 		cmd := exec.CommandContext(t.ctx, "script", "-qec", inner, "/dev/null")
 		cmd.Dir = t.dir
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "TERM=xterm", "HOME=" + t.dir, "TMPDIR=" + t.dir, "OPENAI_API_KEY=" + canary}

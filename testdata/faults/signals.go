@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 var signalRows = []row{
@@ -22,11 +24,11 @@ func signals(c *trial) {
 		d := drains[i]
 		c.sub(fmt.Sprint(d.signal, " once"), 40, func(t *trial) {
 			p := t.flying4("4s")
-			p.signal(d.signal)
+			p.Signal(d.signal)
 			sent := time.Now()
-			t.until("a word", func() bool { return strings.Contains(p.errs.String(), "4 calls in flight") })
+			t.until("a word", func() bool { return strings.Contains(p.Errs.String(), "4 calls in flight") })
 			t.quick(time.Since(sent) < time.Second, "told after %s, want within a second", time.Since(sent))
-			t.want(p.wait() == d.status, "exit status %d, want %d: %s", p.wait(), d.status, p.tail())
+			t.want(p.Wait() == d.status, "exit status %d, want %d: %s", p.Wait(), d.status, p.Tail())
 			t.check(p.result())
 			l := t.stats()
 			t.want(l.Asked == 4 && p.report.Completed == 4, "%d calls and %d completed after the signal, want 4: the ones in flight", l.Asked, p.report.Completed)
@@ -38,12 +40,12 @@ func signals(c *trial) {
 		case 0:
 			c.sub("SIGINT twice", 8, func(t *trial) {
 				p := t.flying4("8s")
-				p.signal(syscall.SIGINT)
-				t.until("a word", func() bool { return strings.Contains(p.errs.String(), "in flight") })
+				p.Signal(syscall.SIGINT)
+				t.until("a word", func() bool { return strings.Contains(p.Errs.String(), "in flight") })
 				t.pause(500*time.Millisecond, p) // closer, the two are one stop
 				again := time.Now()
-				p.signal(syscall.SIGINT)
-				t.want(p.wait() == 130, "exit status %d, want 130: %s", p.wait(), p.tail())
+				p.Signal(syscall.SIGINT)
+				t.want(p.Wait() == 130, "exit status %d, want 130: %s", p.Wait(), p.Tail())
 				t.quick(time.Since(again) < time.Second, "left after %s, want within a second", time.Since(again))
 				t.died()
 				t.lax.calls = true
@@ -52,8 +54,8 @@ func signals(c *trial) {
 		case 1:
 			c.sub("SIGQUIT", 8, func(t *trial) {
 				p := t.flying4("4s")
-				p.signal(syscall.SIGQUIT)
-				p.wait()
+				p.Signal(syscall.SIGQUIT)
+				p.Wait()
 				t.died()
 				t.lax.calls = true
 				t.run(0)
@@ -62,9 +64,9 @@ func signals(c *trial) {
 			c.sub("grace over", 8, func(t *trial) {
 				t.args = []string{"--grace", "1s"}
 				p := t.flying4("8s")
-				p.signal(syscall.SIGINT)
+				p.Signal(syscall.SIGINT)
 				at := time.Now()
-				t.want(p.wait() == 130, "exit status %d, want 130: %s", p.wait(), p.tail())
+				t.want(p.Wait() == 130, "exit status %d, want 130: %s", p.Wait(), p.Tail())
 				t.quick(time.Since(at) < 3*time.Second, "left after %s, want the grace of 1 s", time.Since(at))
 				t.check(p.result())
 				t.want(p.report.Unknown == 4, "%d unknown, want 4", p.report.Unknown)
@@ -78,8 +80,8 @@ func signals(c *trial) {
 		t.mock("--latency", "3s")
 		p := t.start(how{wrap: []string{"sh", "-c", `trap "" INT; exec "$0" "$@"`}}, "--concurrency", "4")
 		t.until("calls", func() bool { return t.stats().InFlight == 4 })
-		p.signal(syscall.SIGINT)
-		t.want(p.wait() == 0, "exit status %d, want 0: %s", p.wait(), p.tail())
+		p.Signal(syscall.SIGINT)
+		t.want(p.Wait() == 0, "exit status %d, want 0: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 	})
 	c.say("7 signals")
@@ -102,13 +104,13 @@ func stopped(c *trial) {
 		p := t.start(how{})
 		for range 3 {
 			t.pause(2*time.Second, p)
-			p.signal(syscall.SIGSTOP)
-			t.pause(3*time.Second, nil)
-			p.signal(syscall.SIGCONT)
+			p.Signal(syscall.SIGSTOP)
+			harness.Pause(t.ctx, 3*time.Second, nil)
+			p.Signal(syscall.SIGCONT)
 		}
-		t.want(p.wait() == 0, "exit status %d, want 0: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 0, "exit status %d, want 0: %s", p.Wait(), p.Tail())
 		t.check(p.result())
-		t.want(!negative.MatchString(p.errs.String()), "a negative time: %s", p.tail())
+		t.want(!negative.MatchString(p.Errs.String()), "a negative time: %s", p.Tail())
 		t.say("%d a minute of 50", t.stats().PeakRequests)
 	})
 	c.sub("past the timeouts", 8, func(t *trial) {
@@ -116,10 +118,10 @@ func stopped(c *trial) {
 		t.args = []string{"--concurrency", "4", "--timeout", "5s"}
 		p := t.start(how{})
 		t.until("four calls", func() bool { return t.stats().InFlight == 4 })
-		p.signal(syscall.SIGSTOP)
-		t.pause(7*time.Second, nil)
-		p.signal(syscall.SIGCONT)
-		t.want(p.wait() == 0, "exit status %d, want 0: %s", p.wait(), p.tail())
+		p.Signal(syscall.SIGSTOP)
+		harness.Pause(t.ctx, 7*time.Second, nil)
+		p.Signal(syscall.SIGCONT)
+		t.want(p.Wait() == 0, "exit status %d, want 0: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.say("%d asked again after the timeouts", p.report.Retries)
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // suite is what all trials share.
@@ -174,35 +176,15 @@ func (c *trial) quick(ok bool, format string, args ...any) {
 	c.want(ok, format, args...)
 }
 
-// until waits for a condition, no longer than a minute.
+// until waits for a condition that should hold within moments.
 func (c *trial) until(what string, condition func() bool) {
-	ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			c.fatal("waited in vain for %s", what)
-		}
+	if err := harness.Until(c.ctx, condition); err != nil {
+		c.fatal("%s: %w", what, err)
 	}
 }
 
-// pause lets time pass, no longer than p runs; nil = no process.
-func (c *trial) pause(d time.Duration, p *process) {
-	var exited chan struct{}
-	if p != nil {
-		exited = p.exited
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-exited:
-	case <-c.ctx.Done():
-	}
-}
+// pause lets time pass, no longer than p runs.
+func (c *trial) pause(d time.Duration, p *process) { harness.Pause(c.ctx, d, p.Process) }
 
 func oneLine(err error) string {
 	s := strings.Join(strings.Fields(err.Error()), " ")

@@ -93,7 +93,7 @@ func badGzip(c *trial) {
 		t.lax.same = true
 		p := t.start(how{})
 		peak := t.peak(p)
-		t.want(p.wait() == 3, "exit status %d, want 3: %s", p.wait(), p.tail())
+		t.want(p.Wait() == 3, "exit status %d, want 3: %s", p.Wait(), p.Tail())
 		t.check(p.result())
 		t.want(p.report.Completed == 2 && p.report.Failed == 2, "%+v", p.report)
 		t.want(strings.Contains(string(t.read("x.errors.jsonl")), "response_too_large"), "no class response_too_large")
@@ -150,7 +150,7 @@ func (c *trial) certificate() tls.Certificate {
 // secure is a hostile server behind TLS.
 type secure struct{ *hostile }
 
-func (s secure) url() string { return strings.Replace(s.hostile.url(), "http:", "https:", 1) }
+func (s secure) URL() string { return strings.Replace(s.hostile.URL(), "http:", "https:", 1) }
 
 // goAway is HTTP/2's settings and a GOAWAY with the last stream below ours.
 const goAway = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x08\x07\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // counting is the speed of the dry run: what a token costs to count, against
@@ -95,15 +97,15 @@ func (b *bench) firstCount(ctx context.Context) error {
 	if _, err := write(dir, same(1, 10), 40); err != nil {
 		return err
 	}
-	best := patience.Seconds()
+	best := harness.Patience.Seconds()
 	for range 9 {
 		start := time.Now()
 		p, err := b.run(ctx, dir, "estimate", "x.jsonl", "--per-line")
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(p.out.String(), `"text_tokens":`) {
-			return errors.New(p.tail())
+		if !strings.Contains(p.Out.String(), `"text_tokens":`) {
+			return errors.New(p.Tail())
 		}
 		best = min(best, time.Since(start).Seconds())
 	}
@@ -132,16 +134,16 @@ func (b *bench) gigabyte(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(start).Seconds()
-	if p.wait() != 0 {
-		return errors.New(p.tail())
+	if p.Wait() != 0 {
+		return errors.New(p.Tail())
 	}
 	name := fmt.Sprintf("dry run of %d lines, %d MB", n, size/1e6)
 	// The limit of the time is that of a machine with two processors and nothing
 	// else to do; on a busy one only the processor time tells.
-	usage := p.cmd.ProcessState
+	usage := p.Cmd.ProcessState
 	b.atMost("count", name+": processor time", (usage.UserTime() + usage.SystemTime()).Seconds(), 2*atMost, " s")
 	b.add("count", fmt.Sprintf("%s: time, load %.1f", name, before), fmt.Sprintf("<= %.0f s if nothing else runs", atMost), took <= atMost || before > 0.5, "%.1f s", took)
-	b.atMost("count", name+": peak memory", p.peakMiB()*1.048576, 100, " MB")
+	b.atMost("count", name+": peak memory", peakMiB(p)*1.048576, 100, " MB")
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // crash kills a run at its nth sync, write and rename, for n from 1 on, then
@@ -70,19 +72,19 @@ func (b *bench) crashAt(ctx context.Context, strace, call string, n int) (died b
 	if err != nil {
 		return false, err
 	}
-	defer m.kill()
-	args := []string{"run", "x.jsonl", "--base-url", m.url(), "--concurrency", "3", "--json"}
+	defer m.Kill()
+	args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--concurrency", "3", "--json"}
 	trap := []string{strace, "-f", "-qq", "-o", dir + "/trace", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
 	first, err := b.spawn(ctx, dir, trap, args...)
 	if err != nil {
 		return false, err
 	}
-	died = first.wait() != 0
+	died = first.Wait() != 0
 	o := outcome{ids: ids, dir: dir}
-	if o.acked, err = acknowledged(dir); err != nil {
+	if o.acked, err = harness.Acknowledged(dir + "/x.results.jsonl"); err != nil {
 		return died, err
 	}
-	before, err := m.stats(ctx)
+	before, err := m.Ledger(ctx)
 	if err != nil {
 		return died, err
 	}
@@ -91,14 +93,14 @@ func (b *bench) crashAt(ctx context.Context, strace, call string, n int) (died b
 	if err != nil {
 		return died, err
 	}
-	if o.report, err = second.result(); err != nil {
+	if o.report, err = second.Report(); err != nil {
 		return died, err
 	}
-	if o.ledger, err = m.stats(ctx); err != nil {
+	if o.ledger, err = m.Ledger(ctx); err != nil {
 		return died, err
 	}
 	if o.report.Completed != len(ids) || o.ledger.Twice.Extra != 0 {
-		return died, fmt.Errorf("completed %d of %d, %d billed twice: %s", o.report.Completed, len(ids), o.ledger.Twice.Extra, second.tail())
+		return died, fmt.Errorf("completed %d of %d, %d billed twice: %s", o.report.Completed, len(ids), o.ledger.Twice.Extra, second.Tail())
 	}
 	return died, verify(o)
 }

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // native is how one provider's own API is asked at the mock.
-func native(m *mock, kind string) []string {
-	base := m.url()
+func native(m *harness.Mock, kind string) []string {
+	base := m.URL()
 	switch kind {
 	case "anthropic", "azure":
 		base = strings.TrimSuffix(base, "/v1")
@@ -76,7 +78,7 @@ func spentOnce(ctx context.Context, b *bench) error {
 }
 
 // asked runs lines that name a fault against one provider's API.
-func (b *bench) asked(ctx context.Context, kind, fault string, n int) (r report, l ledger, p *process, err error) {
+func (b *bench) asked(ctx context.Context, kind, fault string, n int) (r harness.Report, l harness.Ledger, p *harness.Process, err error) {
 	dir, err := b.folder("asked")
 	if err != nil {
 		return r, l, nil, err
@@ -92,15 +94,15 @@ func (b *bench) asked(ctx context.Context, kind, fault string, n int) (r report,
 	if err != nil {
 		return r, l, nil, err
 	}
-	defer m.kill()
+	defer m.Kill()
 	// One call at a time, so that none leaves before the first is answered.
 	if p, err = b.run(ctx, dir, append(native(m, kind), "--concurrency", "1")...); err != nil {
 		return r, l, p, err
 	}
-	if r, err = p.result(); err != nil {
+	if r, err = p.Report(); err != nil {
 		return r, l, p, fmt.Errorf("%s %s: %w", kind, fault, err)
 	}
-	l, err = m.stats(ctx)
+	l, err = m.Ledger(ctx)
 	return r, l, p, err
 }
 
@@ -112,7 +114,7 @@ func dailies(ctx context.Context, b *bench) error {
 			return err
 		}
 		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-		_, said, _ := strings.Cut(p.errs.String(), "come back at ")
+		_, said, _ := strings.Cut(p.Errs.String(), "come back at ")
 		said, _, _ = strings.Cut(said, "\n")
 		at, err := time.ParseInLocation(time.DateTime, said, time.Local)
 		switch kind {
@@ -171,16 +173,16 @@ func budgets(ctx context.Context, b *bench) {
 				if err != nil {
 					return err
 				}
-				defer m.kill()
+				defer m.Kill()
 				p, err := b.run(ctx, dir, append(native(m, c.kind), c.run...)...)
 				if err != nil {
 					return err
 				}
-				r, err := p.result()
+				r, err := p.Report()
 				if err != nil {
 					return err
 				}
-				l, err := m.stats(ctx)
+				l, err := m.Ledger(ctx)
 				if err != nil {
 					return err
 				}

@@ -1,15 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // told is one line of --progress json.
@@ -50,14 +52,14 @@ func eta(ctx context.Context, b *bench) {
 					b.fail("eta", m.name, err)
 				}
 			})
-			pause(ctx, 700*time.Millisecond, nil)
+			harness.Pause(ctx, 700*time.Millisecond, nil)
 		}
 	}
 	all.Wait()
 }
 
 // begin starts a mock for the case and gives the arguments of its run.
-func (c forecastCase) begin(ctx context.Context, b *bench) (m *mock, dir string, args []string, err error) {
+func (c forecastCase) begin(ctx context.Context, b *bench) (m *harness.Mock, dir string, args []string, err error) {
 	if dir, err = b.folder("eta"); err != nil {
 		return nil, "", nil, err
 	}
@@ -72,7 +74,7 @@ func (c forecastCase) begin(ctx context.Context, b *bench) (m *mock, dir string,
 	if err != nil {
 		return nil, "", nil, err
 	}
-	args = append(slices.Concat([]string{"run", "--base-url", m.url()}, limits, c.flags), "x.jsonl", "--accounting", "sum", "--json", "--progress", "json")
+	args = append(slices.Concat([]string{"run", "--base-url", m.URL()}, limits, c.flags), "x.jsonl", "--accounting", "sum", "--json", "--progress", "json")
 	if c.concurrency > 0 {
 		args = append(args, "--concurrency", strconv.Itoa(c.concurrency))
 	}
@@ -85,15 +87,15 @@ func (c forecastCase) whole(ctx context.Context, b *bench, name string) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
+	defer m.Kill()
 	p, err := b.run(ctx, dir, args...)
 	if err != nil {
 		return err
 	}
-	if _, err := p.result(); err != nil {
+	if _, err := p.Report(); err != nil {
 		return err
 	}
-	lines, took := p.told()
+	lines, took := progress(p)
 	worst, ofRest, at, silent := 0.0, 0.0, told{}, 0
 	for _, l := range lines {
 		switch left := took - l.Elapsed; {
@@ -130,26 +132,26 @@ func (c forecastCase) resumed(ctx context.Context, b *bench, name string) error 
 	if err != nil {
 		return err
 	}
-	defer m.kill()
+	defer m.Kill()
 	p, err := b.spawn(ctx, dir, nil, args...)
 	if err != nil {
 		return err
 	}
-	for p.running() && ctx.Err() == nil {
-		l, err := m.stats(ctx)
+	for p.Running() && ctx.Err() == nil {
+		l, err := m.Ledger(ctx)
 		if err == nil && 10*l.Billed >= 9*len(c.lengths) {
 			break
 		}
-		pause(ctx, 20*time.Millisecond, p)
+		harness.Pause(ctx, 20*time.Millisecond, p)
 	}
-	p.kill()
+	p.Kill()
 	if p, err = b.run(ctx, dir, args...); err != nil {
 		return err
 	}
-	if _, err := p.result(); err != nil {
+	if _, err := p.Report(); err != nil {
 		return err
 	}
-	lines, took := p.told()
+	lines, took := progress(p)
 	for _, l := range lines {
 		if l.Remaining == nil || l.Done >= l.Total {
 			continue
@@ -168,11 +170,11 @@ func (c forecastCase) resumed(ctx context.Context, b *bench, name string) error 
 	return nil
 }
 
-// told reads what --progress json said, and when the last operation was done.
-func (p *process) told() (lines []told, took float64) {
-	for line := range bytes.Lines(p.errs.Bytes()) {
+// progress reads what --progress json said, and when the last operation was done.
+func progress(p *harness.Process) (lines []told, took float64) {
+	for line := range strings.Lines(p.Errs.String()) {
 		var l told
-		if json.Unmarshal(line, &l) == nil {
+		if json.Unmarshal([]byte(line), &l) == nil {
 			lines = append(lines, l)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // story is a case of several steps against one mock; the first fault ends it.
@@ -15,7 +17,7 @@ type story struct {
 	bench *bench
 	point string
 	dir   string
-	mock  *mock
+	mock  *harness.Mock
 	ids   []string
 	err   error
 }
@@ -30,7 +32,7 @@ func (b *bench) tell(ctx context.Context, point, name string, n int, flags []str
 		s.mock, s.err = b.mock(ctx, s.dir, flags...)
 	}
 	if s.err == nil {
-		defer s.mock.kill()
+		defer s.mock.Kill()
 		steps(s)
 	}
 	if s.err != nil {
@@ -39,13 +41,13 @@ func (b *bench) tell(ctx context.Context, point, name string, n int, flags []str
 }
 
 // run runs llmbatch against the mock and wants an exit status.
-func (s *story) run(ctx context.Context, status int, args ...string) *process {
+func (s *story) run(ctx context.Context, status int, args ...string) *harness.Process {
 	if s.err != nil {
 		return nil
 	}
-	p, err := s.bench.run(ctx, s.dir, append([]string{"run", "x.jsonl", "--base-url", s.mock.url(), "--json"}, args...)...)
-	if err == nil && p.wait() != status {
-		err = fmt.Errorf("%v: exit status %d, want %d: %s", args, p.wait(), status, p.tail())
+	p, err := s.bench.run(ctx, s.dir, append([]string{"run", "x.jsonl", "--base-url", s.mock.URL(), "--json"}, args...)...)
+	if err == nil && p.Wait() != status {
+		err = fmt.Errorf("%v: exit status %d, want %d: %s", args, p.Wait(), status, p.Tail())
 	}
 	s.err = err
 	return p
@@ -56,7 +58,7 @@ func (s *story) asked(ctx context.Context, name string, want int) {
 	if s.err != nil {
 		return
 	}
-	l, err := s.mock.stats(ctx)
+	l, err := s.mock.Ledger(ctx)
 	if err != nil {
 		s.err = err
 		return
@@ -82,7 +84,7 @@ func (s *story) whole() {
 	if s.err != nil {
 		return
 	}
-	lines, err := readLines(s.dir + "/x.results.jsonl")
+	lines, err := harness.ReadLines(s.dir + "/x.results.jsonl")
 	if err == nil && len(lines) != len(s.ids) {
 		err = fmt.Errorf("%d lines for %d operations", len(lines), len(s.ids))
 	}
@@ -167,7 +169,7 @@ func finished(ctx context.Context, b *bench) {
 			}
 			// The torn line's answer is lost from the disk: that one operation is
 			// sent again, under its old key.
-			l, err := s.mock.stats(ctx)
+			l, err := s.mock.Ledger(ctx)
 			s.err = err
 			b.equal("5", d.name+": calls made again", l.Asked-n, d.calls)
 		})
@@ -216,8 +218,8 @@ func (s *story) listed(ctx context.Context, name string, lines ...int) {
 		return
 	}
 	for _, line := range lines {
-		if listed, _ := regexp.MatchString(fmt.Sprintf(`(?m)^line %d\b`, line), p.errs.String()); !listed {
-			s.err = fmt.Errorf("line %d is not listed: %s", line, p.tail())
+		if listed, _ := regexp.MatchString(fmt.Sprintf(`(?m)^line %d\b`, line), p.Errs.String()); !listed {
+			s.err = fmt.Errorf("line %d is not listed: %s", line, p.Tail())
 			return
 		}
 	}

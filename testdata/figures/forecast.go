@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // forecastCase is one batch of which the dry run tells the time, and one mock
@@ -70,7 +72,7 @@ func forecast(ctx context.Context, b *bench) {
 				b.fail("forecast", c.name, err)
 			}
 		})
-		pause(ctx, 1500*time.Millisecond, nil)
+		harness.Pause(ctx, 1500*time.Millisecond, nil)
 	}
 	all.Wait()
 	methodExamples(ctx, b)
@@ -100,16 +102,16 @@ func (c forecastCase) measure(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	p, err := b.run(ctx, dir, append([]string{"run", "--base-url", m.url()}, same...)...)
+	defer m.Kill()
+	p, err := b.run(ctx, dir, append([]string{"run", "--base-url", m.URL()}, same...)...)
 	if err != nil {
 		return err
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		return err
 	}
-	l, err := m.stats(ctx)
+	l, err := m.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,10 +162,10 @@ func (b *bench) estimate(ctx context.Context, dir string, args ...string) (e est
 	if err != nil {
 		return e, err
 	}
-	if status := p.wait(); status != 0 {
-		return e, fmt.Errorf("estimate: exit status %d: %s", status, p.tail())
+	if status := p.Wait(); status != 0 {
+		return e, fmt.Errorf("estimate: exit status %d: %s", status, p.Tail())
 	}
-	return e, json.Unmarshal(p.out.Bytes(), &e)
+	return e, json.Unmarshal([]byte(p.Out.String()), &e)
 }
 
 // methodExamples are the three calculations of the method that the program

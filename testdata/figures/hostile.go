@@ -167,12 +167,12 @@ func (a assault) try(ctx context.Context, b *bench) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		return 0, err
 	}
 	if a.name == "2 GiB, streamed" {
-		return p.peakMiB(), a.buried(dir) // its good answers are no streams: all are dead letters
+		return peakMiB(p), a.buried(dir) // its good answers are no streams: all are dead letters
 	}
 	want := 21
 	if a.class != "" {
@@ -180,9 +180,9 @@ func (a assault) try(ctx context.Context, b *bench) (float64, error) {
 		err = a.buried(dir)
 	}
 	if r.Completed != want {
-		err = errors.Join(err, fmt.Errorf("%d of %d completed: %s", r.Completed, want, p.tail()))
+		err = errors.Join(err, fmt.Errorf("%d of %d completed: %s", r.Completed, want, p.Tail()))
 	}
-	return p.peakMiB(), err
+	return peakMiB(p), err
 }
 
 // buried wants the bad line's dead letter to be of its class.
@@ -213,12 +213,12 @@ func modelNames(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	p, err := b.run(ctx, dir, "run", "x.jsonl", "--json", "--base-url", m.url(), "--metrics-file", "m.prom", "--log-file", "run.log", "--log-level", "warn")
+	defer m.Kill()
+	p, err := b.run(ctx, dir, "run", "x.jsonl", "--json", "--base-url", m.URL(), "--metrics-file", "m.prom", "--log-file", "run.log", "--log-level", "warn")
 	if err != nil {
 		return err
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		return err
 	}
@@ -229,8 +229,8 @@ func modelNames(ctx context.Context, b *bench) error {
 	name := fmt.Sprintf("input: %d model names", n)
 	b.equal("hostile", name+": completed", r.Completed, n)
 	b.atMost("hostile", name+": series of metrics", float64(strings.Count(string(prom), "\nllm_")), 6000, "")
-	b.atMost("hostile", name+": peak memory", p.peakMiB(), 400, " MiB")
-	b.atMost("hostile", name+": lines on stderr", float64(strings.Count(p.errs.String(), "\n")), 400, "")
+	b.atMost("hostile", name+": peak memory", peakMiB(p), 400, " MiB")
+	b.atMost("hostile", name+": lines on stderr", float64(strings.Count(p.Errs.String(), "\n")), 400, "")
 	return nil
 }
 
@@ -257,11 +257,11 @@ func badLines(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		if got := p.wait(); got != c.exit {
-			return fmt.Errorf("%s: exit status %d: %s", c.what, got, p.tail())
+		if got := p.Wait(); got != c.exit {
+			return fmt.Errorf("%s: exit status %d: %s", c.what, got, p.Tail())
 		}
-		b.atMost("hostile", name+", "+c.what+": lines printed", float64(strings.Count(p.errs.String(), "\n")), 120, "")
-		b.atMost("hostile", name+", "+c.what+": peak memory", p.peakMiB(), 400, " MiB")
+		b.atMost("hostile", name+", "+c.what+": lines printed", float64(strings.Count(p.Errs.String(), "\n")), 120, "")
+		b.atMost("hostile", name+", "+c.what+": peak memory", peakMiB(p), 400, " MiB")
 	}
 	return nil
 }
@@ -290,18 +290,18 @@ func longLines(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		p, err := b.run(ctx, dir, append([]string{"run", "x.jsonl", "--json", "--base-url", m.url()}, c.flags...)...)
-		m.kill()
+		p, err := b.run(ctx, dir, append([]string{"run", "x.jsonl", "--json", "--base-url", m.URL()}, c.flags...)...)
+		m.Kill()
 		if err != nil {
 			return err
 		}
-		r, err := p.result()
+		r, err := p.Report()
 		if err != nil {
 			return err
 		}
 		name := fmt.Sprintf("input: %d lines of %.1f MB", c.n, float64(c.size)/1e6)
 		b.equal("hostile", name+": completed", r.Completed, c.n)
-		b.atMost("hostile", name+": peak memory", p.peakMiB(), c.most, " MiB")
+		b.atMost("hostile", name+": peak memory", peakMiB(p), c.most, " MiB")
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // restart is point 4, first part: the minute in which a run was killed counts
@@ -30,19 +32,19 @@ func restart(ctx context.Context, b *bench) {
 		if err != nil {
 			return err
 		}
-		defer m.kill()
-		args := []string{"run", "x.jsonl", "--base-url", m.url(), "--rpm", fmt.Sprint(rpm), "--json"}
+		defer m.Kill()
+		args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--rpm", fmt.Sprint(rpm), "--json"}
 		first, err := b.spawn(ctx, dir, nil, args...)
 		if err != nil {
 			return err
 		}
-		pause(ctx, 10*time.Second, first)
-		first.kill()
-		acked, err := acknowledged(dir)
+		harness.Pause(ctx, 10*time.Second, first)
+		first.Kill()
+		acked, err := harness.Acknowledged(dir + "/x.results.jsonl")
 		if err != nil {
 			return err
 		}
-		before, err := m.stats(ctx)
+		before, err := m.Ledger(ctx)
 		if err != nil {
 			return err
 		}
@@ -50,11 +52,11 @@ func restart(ctx context.Context, b *bench) {
 		if err != nil {
 			return err
 		}
-		r, err := second.result()
+		r, err := second.Report()
 		if err != nil {
 			return err
 		}
-		l, err := m.stats(ctx)
+		l, err := m.Ledger(ctx)
 		if err != nil {
 			return err
 		}
@@ -112,8 +114,8 @@ func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, op
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	args := []string{"run", "x.jsonl", "--base-url", m.url(), "--concurrency", fmt.Sprint(concurrency), "--json"}
+	defer m.Kill()
+	args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--concurrency", fmt.Sprint(concurrency), "--json"}
 	o := outcome{ids: ids, dir: dir}
 	killed, most, unlisted := 0, 0, 0
 	asked := 0
@@ -123,17 +125,17 @@ func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, op
 			return err
 		}
 		if c.signal == syscall.SIGINT { // before it listens, Go's default ends it
-			if err := m.calledMoreThan(ctx, asked, p); err != nil {
+			if err := calledMoreThan(ctx, m, asked, p); err != nil {
 				return err
 			}
 		}
-		pause(ctx, time.Duration(100+rand.IntN(700))*time.Millisecond, p)
-		if !p.running() {
-			return fmt.Errorf("the run ended by itself after %d kills with status %d: %s", killed, p.wait(), p.tail())
+		harness.Pause(ctx, time.Duration(100+rand.IntN(700))*time.Millisecond, p)
+		if !p.Running() {
+			return fmt.Errorf("the run ended by itself after %d kills with status %d: %s", killed, p.Wait(), p.Tail())
 		}
-		p.signal(c.signal)
-		if status := p.wait(); c.signal == syscall.SIGINT && status != 130 {
-			return fmt.Errorf("exit status %d after Ctrl-C, want 130: %s", status, p.tail())
+		p.Signal(c.signal)
+		if status := p.Wait(); c.signal == syscall.SIGINT && status != 130 {
+			return fmt.Errorf("exit status %d after Ctrl-C, want 130: %s", status, p.Tail())
 		}
 		killed++
 		flying, err := c.after(ctx, b, m, &o, &asked, &unlisted)
@@ -146,10 +148,10 @@ func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, op
 	if err != nil {
 		return err
 	}
-	if o.report, err = p.result(); err != nil {
+	if o.report, err = p.Report(); err != nil {
 		return err
 	}
-	if o.ledger, err = m.stats(ctx); err != nil {
+	if o.ledger, err = m.Ledger(ctx); err != nil {
 		return err
 	}
 	b.equal("4", name+": completed, one line each", o.report.Completed, len(ids))
@@ -164,25 +166,25 @@ func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, op
 }
 
 // calledMoreThan waits until a run has made its first call, of those past n.
-func (m *mock) calledMoreThan(ctx context.Context, n int, p *process) error {
-	for p.running() && ctx.Err() == nil {
-		l, err := m.stats(ctx)
+func calledMoreThan(ctx context.Context, m *harness.Mock, n int, p *harness.Process) error {
+	for p.Running() && ctx.Err() == nil {
+		l, err := m.Ledger(ctx)
 		if err != nil || l.Asked > n {
 			return err
 		}
-		pause(ctx, 20*time.Millisecond, p)
+		harness.Pause(ctx, 20*time.Millisecond, p)
 	}
 	return nil
 }
 
 // after looks at what one kill left. Calls that reached the mock in this round
 // and have no line yet were in flight.
-func (c killCase) after(ctx context.Context, b *bench, m *mock, o *outcome, asked, unlisted *int) (int, error) {
-	l, err := m.stats(ctx)
+func (c killCase) after(ctx context.Context, b *bench, m *harness.Mock, o *outcome, asked, unlisted *int) (int, error) {
+	l, err := m.Ledger(ctx)
 	if err != nil {
 		return 0, err
 	}
-	now, err := acknowledged(o.dir)
+	now, err := harness.Acknowledged(o.dir + "/x.results.jsonl")
 	if err != nil {
 		return 0, err
 	}
@@ -211,15 +213,15 @@ func (b *bench) unknown(ctx context.Context, dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	code := p.wait()
+	code := p.Wait()
 	if _, err := os.Stat(filepath.Join(dir, "x.llmbatch.db")); os.IsNotExist(err) {
 		return 0, nil // killed before it had one
 	}
 	if code != 0 {
-		return 0, fmt.Errorf("status: exit status %d: %s", code, p.tail())
+		return 0, fmt.Errorf("status: exit status %d: %s", code, p.Tail())
 	}
-	if err := json.Unmarshal(p.out.Bytes(), &standing); err != nil {
-		return 0, fmt.Errorf("status: %w in %.200q", err, p.out.Bytes())
+	if err := json.Unmarshal([]byte(p.Out.String()), &standing); err != nil {
+		return 0, fmt.Errorf("status: %w in %.200q", err, p.Out.String())
 	}
 	return standing.Unknown, nil
 }

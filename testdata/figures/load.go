@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // sample is what a process holds at one moment.
@@ -58,27 +59,27 @@ func (b *bench) loaded(ctx context.Context, name, binary string, calls int, last
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	p, err := b.spawnOf(ctx, binary, dir, nil, "run", "x.jsonl", "--base-url", m.url(), "--concurrency", strconv.Itoa(calls), "--json", "--progress", "none")
+	defer m.Kill()
+	p, err := b.spawnOf(ctx, binary, dir, nil, "run", "x.jsonl", "--base-url", m.URL(), "--concurrency", strconv.Itoa(calls), "--json", "--progress", "none")
 	if err != nil {
 		return err
 	}
-	defer p.kill()
+	defer p.Kill()
 	all := watchLoad(ctx, p, m)
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		return err
 	}
-	l, err := m.stats(ctx)
+	l, err := m.Ledger(ctx)
 	if err != nil {
 		return err
 	}
 	b.equal("load", name+": answers stored", r.Completed, n)
 	b.add("load", name+": in flight at most", fmt.Sprintf(">= %d", calls*9/10), l.PeakInFlight >= calls*9/10, "%d", l.PeakInFlight)
 	if binary == b.binary {
-		b.atMost("load", name+": peak memory", p.peakMiB(), 400, " MiB")
+		b.atMost("load", name+": peak memory", peakMiB(p), 400, " MiB")
 	} else {
-		b.equal("load", name+": races", strings.Count(p.errs.String(), "DATA RACE"), 0)
+		b.equal("load", name+": races", strings.Count(p.Errs.String(), "DATA RACE"), 0)
 	}
 	b.equal("load", name+": calls made again", r.Calls-n, 0)
 	// What is flat is judged while the load is on: it grows at first, and
@@ -113,25 +114,23 @@ func mean(all []sample, of func(sample) float64) (sum float64) {
 }
 
 // watchLoad looks at a process every second, or at a long run every few.
-func watchLoad(ctx context.Context, p *process, m *mock) (all []sample) {
+func watchLoad(ctx context.Context, p *harness.Process, m *harness.Mock) (all []sample) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
-		case <-p.exited:
+		case <-p.Exited:
 			return all
 		case <-ctx.Done():
 			return all
 		case <-tick.C:
 		}
-		var now struct {
-			InFlight int `json:"in_flight"`
-		}
-		if raw, err := m.get(ctx, "/stats"); err != nil || json.Unmarshal(raw, &now) != nil {
+		now, err := m.Ledger(ctx)
+		if err != nil {
 			continue
 		}
-		s := sample{after: time.Since(p.start), rss: resident(p.cmd.Process.Pid), flying: now.InFlight}
-		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+		s := sample{after: time.Since(p.Began), rss: resident(p.Cmd.Process.Pid), flying: now.InFlight}
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
 		if s.descriptors = len(open); err == nil && s.rss > 0 {
 			all = append(all, s)
 		}

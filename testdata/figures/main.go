@@ -14,12 +14,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // figure is one row of the table.
@@ -106,8 +109,8 @@ func measure(ctx context.Context, short bool, only string, soakFor time.Duration
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, short: short, soak: soakFor}
-	if err := b.build(ctx); err != nil {
+	b := &bench{binary: filepath.Join(dir, "llmbatch"), dir: dir, short: short, soak: soakFor}
+	if err := harness.Build(ctx, b.binary); err != nil {
 		return false, err
 	}
 	chosen := strings.FieldsFunc(only, func(r rune) bool { return r == ',' })

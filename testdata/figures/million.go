@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // million is point 8: 1,000,000 lines of about 300 bytes. The short form goes on
@@ -23,26 +25,26 @@ func million(ctx context.Context, b *bench) {
 		if err != nil {
 			return err
 		}
-		defer m.kill()
-		p, err := b.spawn(ctx, dir, nil, "run", "x.jsonl", "--base-url", m.url(), "--json")
+		defer m.Kill()
+		p, err := b.spawn(ctx, dir, nil, "run", "x.jsonl", "--base-url", m.URL(), "--json")
 		if err != nil {
 			return err
 		}
-		defer p.kill()
-		err = until(ctx, func() bool {
-			l, err := m.stats(ctx)
-			return err == nil && l.Asked > 0 || !p.running()
+		defer p.Kill()
+		err = harness.Until(ctx, func() bool {
+			l, err := m.Ledger(ctx)
+			return err == nil && l.Asked > 0 || !p.Running()
 		})
-		first := time.Since(p.start).Seconds()
-		if err != nil || !p.running() {
-			return fmt.Errorf("no call: %v %s", err, p.tail())
+		first := time.Since(p.Began).Seconds()
+		if err != nil || !p.Running() {
+			return fmt.Errorf("no call: %v %s", err, p.Tail())
 		}
 		b.atMost("8", "1,000,000 lines: first call", first, 20, " s")
 		if b.short {
-			pause(ctx, 10*time.Second, p)
-			p.signal(syscall.SIGINT)
+			harness.Pause(ctx, 10*time.Second, p)
+			p.Signal(syscall.SIGINT)
 		}
-		r, err := p.result()
+		r, err := p.Report()
 		if err != nil {
 			return err
 		}
@@ -50,7 +52,7 @@ func million(ctx context.Context, b *bench) {
 		if !b.short {
 			b.equal("8", "1,000,000 lines: completed", r.Completed, n)
 		}
-		b.atMost("8", fmt.Sprintf("1,000,000 lines: peak memory (%d done)", r.Completed), p.peakMiB(), 400, " MiB")
+		b.atMost("8", fmt.Sprintf("1,000,000 lines: peak memory (%d done)", r.Completed), peakMiB(p), 400, " MiB")
 		return nil
 	}(); err != nil {
 		b.fail("8", "1,000,000 lines", err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // gate is one way in which nginx keeps 600 requests a minute: ten a second, in
@@ -52,12 +54,12 @@ func (g gate) try(ctx context.Context, b *bench, given bool) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	addr, err := freeAddr()
+	defer m.Kill()
+	addr, err := harness.FreeAddr()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(g.config(addr, m.addr)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(g.config(addr, m.Addr)), 0o600); err != nil {
 		return err
 	}
 	stop, err := daemon(ctx, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
@@ -65,7 +67,7 @@ func (g gate) try(ctx context.Context, b *bench, given bool) error {
 		return err
 	}
 	defer stop()
-	if err := until(ctx, func() bool {
+	if err := harness.Until(ctx, func() bool {
 		c, err := net.Dial("tcp", addr)
 		return err == nil && c.Close() == nil
 	}); err != nil {
@@ -80,11 +82,11 @@ func (g gate) try(ctx context.Context, b *bench, given bool) error {
 	if err != nil {
 		return err
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		return err
 	}
-	l, err := m.stats(ctx)
+	l, err := m.Ledger(ctx)
 	if err != nil {
 		return err
 	}

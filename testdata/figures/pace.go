@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // minutes is how many of the limit's minutes each pace case takes.
@@ -59,7 +61,7 @@ func pace(ctx context.Context, b *bench) {
 				b.fail("1", c.name(), err)
 			}
 		})
-		pause(ctx, 1500*time.Millisecond, nil)
+		harness.Pause(ctx, 1500*time.Millisecond, nil)
 	}
 	all.Wait()
 }
@@ -99,20 +101,20 @@ func (c paceCase) measure(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	p, err := b.run(ctx, dir, append(limits, "run", "x.jsonl", "--base-url", m.url(), "--accounting", "sum", "--json")...)
+	defer m.Kill()
+	p, err := b.run(ctx, dir, append(limits, "run", "x.jsonl", "--base-url", m.URL(), "--accounting", "sum", "--json")...)
 	if err != nil {
 		return err
 	}
 	return c.judge(ctx, b, m, p, ids, dir, rpm, tpm, weight)
 }
 
-func (c paceCase) judge(ctx context.Context, b *bench, m *mock, p *process, ids []string, dir string, rpm, tpm, weight int) error {
-	r, err := p.result()
+func (c paceCase) judge(ctx context.Context, b *bench, m *harness.Mock, p *harness.Process, ids []string, dir string, rpm, tpm, weight int) error {
+	r, err := p.Report()
 	if err != nil {
 		return err
 	}
-	l, err := m.stats(ctx)
+	l, err := m.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,15 +140,15 @@ func (b *bench) reserved(ctx context.Context, dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer m.kill()
+	defer m.Kill()
 	if err := os.Mkdir(dir+"/probe", 0o700); err != nil {
 		return 0, err
 	}
-	p, err := b.run(ctx, dir, "run", "x.jsonl", "--base-url", m.url(), "--accounting", "sum", "--json", "--output", "probe/x.results.jsonl")
+	p, err := b.run(ctx, dir, "run", "x.jsonl", "--base-url", m.URL(), "--accounting", "sum", "--json", "--output", "probe/x.results.jsonl")
 	if err != nil {
 		return 0, err
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err == nil && r.TokensReserved == 0 {
 		err = fmt.Errorf("the report's tokens_reserved is 0")
 	}
@@ -181,16 +183,16 @@ func openRouter(ctx context.Context, b *bench) {
 				if err != nil {
 					return err
 				}
-				defer m.kill()
-				p, err := b.run(ctx, dir, append(c.flags, "run", "x.jsonl", "--base-url", m.url(), "--concurrency", "10", "--json")...)
+				defer m.Kill()
+				p, err := b.run(ctx, dir, append(c.flags, "run", "x.jsonl", "--base-url", m.URL(), "--concurrency", "10", "--json")...)
 				if err != nil {
 					return err
 				}
-				r, err := p.result()
+				r, err := p.Report()
 				if err != nil {
 					return err
 				}
-				l, err := m.stats(ctx)
+				l, err := m.Ledger(ctx)
 				if err != nil {
 					return err
 				}
@@ -228,16 +230,16 @@ func backlog(ctx context.Context, b *bench) {
 		if err != nil {
 			return err
 		}
-		defer m.kill()
-		p, err := b.run(ctx, dir, append(limits, "run", "x.jsonl", "--base-url", m.url(), "--json")...)
+		defer m.Kill()
+		p, err := b.run(ctx, dir, append(limits, "run", "x.jsonl", "--base-url", m.URL(), "--json")...)
 		if err != nil {
 			return err
 		}
-		r, err := p.result()
+		r, err := p.Report()
 		if err != nil {
 			return err
 		}
-		l, err := m.stats(ctx)
+		l, err := m.Ledger(ctx)
 		if err != nil {
 			return err
 		}

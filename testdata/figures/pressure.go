@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // pressure measures runs whose deadline leaves no time for whole answers.
@@ -31,14 +33,14 @@ models: {%s}
 tasks:
   default: {primary: {provider: house, model: small}%s}
 degradation: {%s}
-`, p.house.url(), p.cloud.url(), models, task, section)
+`, p.house.URL(), p.cloud.URL(), models, task, section)
 	return p, os.WriteFile(p.dir+"/routes.yaml", []byte(text), 0o600)
 }
 
 // marked counts the results that say that they gave something up, and those
 // that hold a text; each of either must be both.
 func (p *pair) marked(action, text string) (n int, err error) {
-	done, err := readLines(p.dir + "/x.results.jsonl")
+	done, err := harness.ReadLines(p.dir + "/x.results.jsonl")
 	for id, l := range done {
 		mark := strings.Contains(l, `"degraded":["`+action+`"]`)
 		if mark != strings.Contains(l, text) || !mark && strings.Contains(l, `"degraded":`) {
@@ -68,11 +70,11 @@ func smaller(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	h, err := p.house.stats(ctx)
+	h, err := p.house.Ledger(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := p.cloud.stats(ctx)
+	l, err := p.cloud.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func shorter(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.house.stats(ctx)
+	l, err := p.house.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func fixedAnswers(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	r, err := proc.result()
+	r, err := proc.Report()
 	if err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func fixedAnswers(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.house.stats(ctx)
+	l, err := p.house.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -176,7 +178,7 @@ func heldBack(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	done, err := readLines(p.dir + "/x.results.jsonl")
+	done, err := harness.ReadLines(p.dir + "/x.results.jsonl")
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // routes measures fallbacks between providers, each a mock of its own.
@@ -47,7 +49,7 @@ tasks:
 type pair struct {
 	dir          string
 	ids          []string
-	house, cloud *mock
+	house, cloud *harness.Mock
 }
 
 // pair starts both mocks; the caller kills them.
@@ -63,31 +65,31 @@ func (b *bench) pair(ctx context.Context, name string, n int, house, cloud []str
 		return nil, err
 	}
 	if p.cloud, err = b.mock(ctx, p.dir, cloud...); err != nil {
-		p.house.kill()
+		p.house.Kill()
 		return nil, err
 	}
-	return p, line(p.dir, p.house.url(), p.cloud.url(), models, when)
+	return p, line(p.dir, p.house.URL(), p.cloud.URL(), models, when)
 }
 
 func (p *pair) kill() {
-	p.house.kill()
-	p.cloud.kill()
+	p.house.Kill()
+	p.cloud.Kill()
 }
 
 // run runs the case to its end and checks that no result is lost or doubled.
-func (p *pair) run(ctx context.Context, b *bench, flags ...string) (r report, err error) {
+func (p *pair) run(ctx context.Context, b *bench, flags ...string) (r harness.Report, err error) {
 	proc, err := b.run(ctx, p.dir, append([]string{"run", "x.jsonl", "--config", "routes.yaml", "--json"}, flags...)...)
 	if err != nil {
 		return r, err
 	}
-	if r, err = proc.result(); err != nil {
+	if r, err = proc.Report(); err != nil {
 		return r, err
 	}
 	return r, p.check(r)
 }
 
-func (p *pair) check(r report) error {
-	done, err := readLines(p.dir + "/x.results.jsonl")
+func (p *pair) check(r harness.Report) error {
+	done, err := harness.ReadLines(p.dir + "/x.results.jsonl")
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func spilled(ctx context.Context, b *bench, given bool) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.house.stats(ctx)
+	l, err := p.house.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -166,11 +168,11 @@ func failover(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		h, err := p.house.stats(ctx)
+		h, err := p.house.Ledger(ctx)
 		if err != nil {
 			return err
 		}
-		l, err := p.cloud.stats(ctx)
+		l, err := p.cloud.Ledger(ctx)
 		if err != nil {
 			return err
 		}
@@ -195,11 +197,11 @@ func died(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.house.stats(ctx)
+	l, err := p.house.Ledger(ctx)
 	if err != nil {
 		return err
 	}
-	entries, err := p.house.log(ctx)
+	entries, err := logged(ctx, p.house)
 	if err != nil {
 		return err
 	}
@@ -231,26 +233,26 @@ func gone(ctx context.Context, b *bench) error {
 		return err
 	}
 	reached := func(n int) error {
-		return until(ctx, func() bool {
-			done, err := acknowledged(p.dir)
-			return err == nil && len(done) >= n || !run.running()
+		return harness.Until(ctx, func() bool {
+			done, err := harness.Acknowledged(p.dir + "/x.results.jsonl")
+			return err == nil && len(done) >= n || !run.Running()
 		})
 	}
 	if err := reached(160); err != nil {
 		return err
 	}
-	p.house.kill()
+	p.house.Kill()
 	if err := reached(320); err != nil {
 		return err
 	}
-	if p.house, err = b.mockAt(ctx, p.dir, p.house.addr, "--latency", "200ms"); err != nil {
+	if p.house, err = harness.StartMock(ctx, b.binary, p.dir, p.house.Addr, "--latency", "200ms"); err != nil {
 		return err
 	}
-	r, err := run.result()
+	r, err := run.Report()
 	if err != nil {
 		return err
 	}
-	l, err := p.house.stats(ctx)
+	l, err := p.house.Ledger(ctx)
 	if err != nil {
 		return err
 	}

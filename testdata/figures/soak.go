@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // soaked is what a soak adds up to.
@@ -56,21 +58,21 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
-	args := []string{"run", "x.jsonl", "--base-url", m.url(), "--concurrency", "32", "--json"}
+	defer m.Kill()
+	args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--concurrency", "32", "--json"}
 	o := outcome{ids: ids, dir: dir}
 	for range 10 {
 		p, err := b.spawn(ctx, dir, nil, args...)
 		if err != nil {
 			return err
 		}
-		pause(ctx, time.Duration(200+rand.IntN(3000))*time.Millisecond, p)
-		if !p.running() {
+		harness.Pause(ctx, time.Duration(200+rand.IntN(3000))*time.Millisecond, p)
+		if !p.Running() {
 			break
 		}
 		s.kills++
-		p.kill()
-		if o.acked, err = acknowledged(dir); err != nil {
+		p.Kill()
+		if o.acked, err = harness.Acknowledged(dir + "/x.results.jsonl"); err != nil {
 			return err
 		}
 	}
@@ -78,14 +80,14 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	files := p.watchFiles(ctx)
-	if o.report, err = p.result(); err != nil {
+	leaked := watchFiles(ctx, p)
+	if o.report, err = p.Report(); err != nil {
 		return err
 	}
-	if o.ledger, err = m.stats(ctx); err != nil {
+	if o.ledger, err = m.Ledger(ctx); err != nil {
 		return err
 	}
-	lines, err := readLines(dir + "/x.results.jsonl")
+	lines, err := harness.ReadLines(dir + "/x.results.jsonl")
 	if err != nil {
 		return err
 	}
@@ -93,11 +95,11 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 	s.operations += len(ids)
 	s.lost += len(ids) - len(lines)
 	s.twice += o.ledger.Twice.Extra
-	s.leaked += files()
+	s.leaked += leaked()
 	// Retries of the killed runs are in no report: the number of calls is free.
 	o.ledger.Asked = 0
 	if o.report.Completed != len(ids) {
-		return fmt.Errorf("completed %d of %d: %s", o.report.Completed, len(ids), p.tail())
+		return fmt.Errorf("completed %d of %d: %s", o.report.Completed, len(ids), p.Tail())
 	}
 	return verify(o)
 }
@@ -105,17 +107,17 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 // watchFiles looks at the descriptors of a running process, but for sockets,
 // which are a pool. The figure, valid after the process's end, is how many more
 // there were late than early; what opens for a moment is none.
-func (p *process) watchFiles(ctx context.Context) (leaked func() int) {
+func watchFiles(ctx context.Context, p *harness.Process) (leaked func() int) {
 	var early int64
 	var late []int64
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for p.running() && ctx.Err() == nil {
-			pause(ctx, 100*time.Millisecond, p)
-			n := p.files()
+		for p.Running() && ctx.Err() == nil {
+			harness.Pause(ctx, 100*time.Millisecond, p)
+			n := files(p)
 			switch {
-			case n == 0 || time.Since(p.start) < time.Second:
+			case n == 0 || time.Since(p.Began) < time.Second:
 			case early == 0:
 				early = n
 			default:
@@ -134,8 +136,8 @@ func (p *process) watchFiles(ctx context.Context) (leaked func() int) {
 }
 
 // files counts a process's open files; 0 = it has ended.
-func (p *process) files() (n int64) {
-	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
+func files(p *harness.Process) (n int64) {
+	dir := fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // stops is point 7: what ends a run, what it says, and that the rest stays
@@ -31,31 +33,31 @@ func stops(ctx context.Context, b *bench) {
 		})
 	}
 	b.tell(ctx, "7", "server down", n, nil, func(s *story) {
-		s.mock.kill()
-		s.stopped(ctx, "server down", s.run(ctx, 4, "--max-outage", "3s"), []string{s.mock.addr})
+		s.mock.Kill()
+		s.stopped(ctx, "server down", s.run(ctx, 4, "--max-outage", "3s"), []string{s.mock.Addr})
 	})
 	b.tell(ctx, "7", "disk full", 2000, nil, func(s *story) { s.diskFull(ctx) })
 }
 
 // stopped wants a message with a hint, and every operation completed or
 // pending.
-func (s *story) stopped(ctx context.Context, name string, p *process, says []string) {
+func (s *story) stopped(ctx context.Context, name string, p *harness.Process, says []string) {
 	if s.err != nil {
 		return
 	}
-	said := p.errs.String()
+	said := p.Errs.String()
 	for _, word := range append(says, "hint:") {
 		if !strings.Contains(said, word) {
-			s.err = fmt.Errorf("no %q in %q", word, p.tail())
+			s.err = fmt.Errorf("no %q in %q", word, p.Tail())
 			return
 		}
 	}
-	status := p.wait()
+	status := p.Wait()
 	if status == 2 {
 		s.asked(ctx, name+": exit 2, said, nothing sent", 0)
 		return
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		s.err = err
 		return
@@ -83,11 +85,11 @@ func (s *story) diskFull(ctx context.Context) {
 	if s.err != nil {
 		return
 	}
-	if said := p.errs.String(); !strings.Contains(said, "no space") || !strings.Contains(said, "hint:") {
-		s.err = fmt.Errorf("no word of the full disk or no hint: %s", p.tail())
+	if said := p.Errs.String(); !strings.Contains(said, "no space") || !strings.Contains(said, "hint:") {
+		s.err = fmt.Errorf("no word of the full disk or no hint: %s", p.Tail())
 		return
 	}
-	full, err := s.mock.stats(ctx)
+	full, err := s.mock.Ledger(ctx)
 	if err != nil {
 		s.err = err
 		return
@@ -97,9 +99,9 @@ func (s *story) diskFull(ctx context.Context) {
 	if s.err != nil {
 		return
 	}
-	last, err := r.result()
-	lines, readErr := readLines(small + "/x.results.jsonl")
-	l, statsErr := s.mock.stats(ctx)
+	last, err := r.Report()
+	lines, readErr := harness.ReadLines(small + "/x.results.jsonl")
+	l, statsErr := s.mock.Ledger(ctx)
 	if s.err = errors.Join(err, readErr, statsErr); s.err != nil {
 		return
 	}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // toxic is one fault that toxiproxy makes between a run and the mock.
@@ -56,7 +58,7 @@ func toxiproxy(ctx context.Context, b *bench) {
 	dir, err := b.folder("toxiproxy")
 	var api string
 	if err == nil {
-		api, err = freeAddr()
+		api, err = harness.FreeAddr()
 	}
 	if err != nil {
 		b.fail("toxiproxy", "start", err)
@@ -76,7 +78,7 @@ func toxiproxy(ctx context.Context, b *bench) {
 		}
 		return c.Close() == nil
 	}
-	if err := until(ctx, ready); err != nil {
+	if err := harness.Until(ctx, ready); err != nil {
 		b.fail("toxiproxy", "start", err)
 		return
 	}
@@ -109,9 +111,9 @@ func (x *toxic) try(ctx context.Context, b *bench, api, name string) error {
 	if err != nil {
 		return err
 	}
-	defer m.kill()
+	defer m.Kill()
 	var made struct{ Listen string }
-	if err := call(ctx, api+"/proxies", map[string]any{"name": name, "listen": "127.0.0.1:0", "upstream": m.addr, "enabled": true}, &made); err != nil {
+	if err := call(ctx, api+"/proxies", map[string]any{"name": name, "listen": "127.0.0.1:0", "upstream": m.Addr, "enabled": true}, &made); err != nil {
 		return err
 	}
 	if x.kind != "" && x.kind != "down" {
@@ -123,17 +125,17 @@ func (x *toxic) try(ctx context.Context, b *bench, api, name string) error {
 	if err != nil {
 		return err
 	}
-	defer p.kill()
+	defer p.Kill()
 	if x.kind == "down" {
 		if err := x.downFor(ctx, 2*time.Second, p, m, api+"/proxies/"+name, made.Listen); err != nil {
 			return err
 		}
 	}
-	r, err := p.result()
+	r, err := p.Report()
 	if err != nil {
 		return err
 	}
-	l, err := m.stats(ctx)
+	l, err := m.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,15 +146,15 @@ func (x *toxic) try(ctx context.Context, b *bench, api, name string) error {
 }
 
 // downFor takes the proxy away in the middle of the run.
-func (x *toxic) downFor(ctx context.Context, d time.Duration, p *process, m *mock, proxy, listen string) error {
-	if err := until(ctx, func() bool {
-		l, err := m.stats(ctx)
-		return err == nil && l.Billed >= 10 || !p.running()
+func (x *toxic) downFor(ctx context.Context, d time.Duration, p *harness.Process, m *harness.Mock, proxy, listen string) error {
+	if err := harness.Until(ctx, func() bool {
+		l, err := m.Ledger(ctx)
+		return err == nil && l.Billed >= 10 || !p.Running()
 	}); err != nil {
 		return err
 	}
 	err := call(ctx, proxy, map[string]any{"enabled": false}, nil)
-	pause(ctx, d, nil)
+	harness.Pause(ctx, d, nil)
 	return errors.Join(err, call(ctx, proxy, map[string]any{"enabled": true, "listen": listen}, nil))
 }
 
@@ -182,16 +184,6 @@ func call(ctx context.Context, url string, body, answer any) error {
 		return nil
 	}
 	return json.Unmarshal(raw, answer)
-}
-
-// freeAddr is an address on the loopback that nobody has now, for servers that
-// cannot say which port they took.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // daemon starts somebody else's server and returns what ends it.

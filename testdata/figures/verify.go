@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // outcome is what a case left, seen from the outside.
@@ -14,8 +12,8 @@ type outcome struct {
 	ids    []string          // of the input
 	dir    string            // holds the files of x.jsonl
 	acked  map[string]string // lines that earlier runs had written, by id
-	report report            // of the last run
-	ledger ledger            // of the mock
+	report harness.Report    // of the last run
+	ledger harness.Ledger    // of the mock
 	flying int               // calls without a durable outcome when processes were killed
 }
 
@@ -24,9 +22,9 @@ type outcome struct {
 // than operations, retries and what was in flight at the kills.
 func verify(o outcome) error {
 	var faults []error
-	done, err := readLines(o.dir + "/x.results.jsonl")
+	done, err := harness.ReadLines(o.dir + "/x.results.jsonl")
 	faults = append(faults, err)
-	dead, err := readLines(o.dir + "/x.errors.jsonl")
+	dead, err := harness.ReadLines(o.dir + "/x.errors.jsonl")
 	faults = append(faults, err)
 
 	// Every id is in the output, or dead, or still to be done: one of them.
@@ -73,53 +71,4 @@ func verify(o outcome) error {
 		faults = append(faults, fmt.Errorf("the mock saw %d keys of %d operations", o.ledger.Keys, len(o.ids)))
 	}
 	return errors.Join(faults...)
-}
-
-// readLines reads a results or errors file: each line parses, ends in a
-// newline, and is the only one of its id. A missing file has no lines.
-func readLines(path string) (map[string]string, error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > 0 && raw[len(raw)-1] != '\n' {
-		return nil, fmt.Errorf("%s: the last line is torn", path)
-	}
-	byID := map[string]string{}
-	for line := range strings.Lines(string(raw)) {
-		var parsed struct {
-			ID string `json:"custom_id"`
-		}
-		if err := json.Unmarshal([]byte(line), &parsed); err != nil {
-			return nil, fmt.Errorf("%s: %w in %.100q", path, err, line)
-		}
-		if _, twice := byID[parsed.ID]; twice {
-			return nil, fmt.Errorf("%s: two lines of %s", path, parsed.ID)
-		}
-		byID[parsed.ID] = line
-	}
-	return byID, nil
-}
-
-// acknowledged reads what a killed run left: its last line may be torn.
-func acknowledged(dir string) (map[string]string, error) {
-	raw, err := os.ReadFile(dir + "/x.results.jsonl")
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	byID := map[string]string{}
-	whole := raw[:bytes.LastIndexByte(raw, '\n')+1]
-	for line := range strings.Lines(string(whole)) {
-		var parsed struct {
-			ID string `json:"custom_id"`
-		}
-		if err := json.Unmarshal([]byte(line), &parsed); err != nil {
-			return nil, fmt.Errorf("%w in %.100q", err, line)
-		}
-		byID[parsed.ID] = line
-	}
-	return byID, err
 }

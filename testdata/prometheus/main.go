@@ -26,6 +26,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 func main() {
@@ -51,8 +53,8 @@ func measure(ctx context.Context, short bool) (err error) {
 	defer os.RemoveAll(dir)
 	b := &bench{dir: dir, binary: filepath.Join(dir, "llmbatch")}
 	defer b.end()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "github.com/llmbatch/llmbatch").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w: %s", err, out)
+	if err := harness.Build(ctx, b.binary); err != nil {
+		return err
 	}
 	if err := b.scraped(ctx); err != nil {
 		return err
@@ -89,32 +91,33 @@ func (b *bench) scraped(ctx context.Context) error {
 	}
 	// While it lasts.
 	during := 0.0
-	for during == 0 && run.running() {
+	for during == 0 && run.Running() {
 		if during, err = b.value(ctx, "sum(llm_requests_total)"); err != nil {
 			return err
 		}
-		wait(ctx, 200*time.Millisecond)
+		harness.Pause(ctx, 200*time.Millisecond, run)
 	}
 	if during == 0 {
-		return fmt.Errorf("not scraped while the run lasted: %s", run.said())
+		return fmt.Errorf("not scraped while the run lasted: %s", run.Errs.String())
 	}
 	fmt.Printf("ok    scraped while the run lasts: %.0f requests so far\n", during)
 	select {
-	case <-run.done:
+	case <-run.Exited:
 	case <-ctx.Done():
-		return fmt.Errorf("the run does not end: %s", run.said())
+		return fmt.Errorf("the run does not end: %s", run.Errs.String())
 	}
-	if status := run.cmd.ProcessState.ExitCode(); status != 3 { // some lines cannot be answered
-		return fmt.Errorf("exit status %d: %s", status, run.said())
+	if status := run.Wait(); status != 3 { // some lines cannot be answered
+		return fmt.Errorf("exit status %d: %s", status, run.Errs.String())
 	}
 	b.ended = time.Now()
-	if strings.Contains(run.said(), "no longer served") {
-		return errors.New(run.said())
+	if strings.Contains(run.Errs.String(), "no longer served") {
+		return errors.New(run.Errs.String())
 	}
-	asked, err := b.asked(ctx)
+	l, err := b.mock.Ledger(ctx)
 	if err != nil {
 		return err
 	}
+	asked := float64(l.Asked)
 	after, err := b.value(ctx, "sum(last_over_time(llm_requests_total[10m]))")
 	if err != nil {
 		return err
@@ -247,10 +250,6 @@ func (b *bench) get(ctx context.Context, path string, query url.Values, to any) 
 	if err != nil {
 		return err
 	}
-	return fetch(request, to)
-}
-
-func fetch(request *http.Request, to any) error {
 	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
 	if err != nil {
 		return err
@@ -262,12 +261,4 @@ func fetch(request *http.Request, to any) error {
 		return fmt.Errorf("%s: %s %s", request.URL.Path, response.Status, refusal.Error)
 	}
 	return json.NewDecoder(response.Body).Decode(to)
-}
-
-// wait lets time pass between two looks.
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

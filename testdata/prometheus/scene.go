@@ -1,89 +1,46 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // bench is a mock, a Prometheus, and a run that it scrapes.
 type bench struct {
 	dir, binary    string
-	mock           string // host:port
+	mock           *harness.Mock
 	prometheus     string // URL
-	processes      []*process
+	processes      []*harness.Process
 	started, ended time.Time // of the run
 }
 
-// process is one of ours; end ends it.
-type process struct {
-	cmd  *exec.Cmd
-	mu   sync.Mutex
-	errs bytes.Buffer
-	done chan struct{}
-}
-
-// Write keeps what the process says.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.errs.Write(b)
-}
-
-func (p *process) said() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.errs.String()
-}
-
-func (p *process) running() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
+func (b *bench) start(ctx context.Context, name string, args ...string) (*harness.Process, error) {
+	p, err := harness.Command{Argv: append([]string{name}, args...), Dir: b.dir, Env: []string{"OPENAI_API_KEY=sk-none"}}.Start(ctx)
+	if err == nil {
+		b.processes = append(b.processes, p)
 	}
-}
-
-func (b *bench) start(ctx context.Context, name string, args ...string) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, name, args...), done: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Stderr = b.dir, p
-	p.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=sk-none")
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	b.processes = append(b.processes, p)
-	go func() {
-		_ = p.cmd.Wait() // ProcessState tells how it ended
-		close(p.done)
-	}()
-	return p, nil
+	return p, err
 }
 
 func (b *bench) end() {
 	for _, p := range b.processes {
-		_ = p.cmd.Process.Kill() // it may have ended
-		<-p.done
+		p.Kill()
 	}
 }
 
-// until waits for a condition.
-func until(ctx context.Context, p *process, condition func() bool) error {
-	for !condition() {
-		if ctx.Err() != nil || !p.running() {
-			return fmt.Errorf("waited in vain: %s", p.said())
-		}
-		wait(ctx, 50*time.Millisecond)
+// until waits for a condition, as long as a process runs.
+func until(ctx context.Context, p *harness.Process, condition func() bool) error {
+	if err := harness.Until(ctx, func() bool { return !p.Running() || condition() }); err != nil || !p.Running() {
+		return fmt.Errorf("waited in vain: %s", p.Errs.String())
 	}
 	return nil
 }
@@ -110,24 +67,18 @@ tasks:
 
 // begin starts mock and Prometheus, and keeps a few answers for --cache.
 func (b *bench) begin(ctx context.Context) error {
-	addr := filepath.Join(b.dir, "addr")
-	mock, err := b.start(ctx, b.binary, "mock", "--listen", "127.0.0.1:0", "--addr-file", addr,
+	var err error
+	b.mock, err = harness.StartMock(ctx, b.binary, b.dir, harness.Anywhere,
 		"--model-limit", "small:rpm=20,headers=none,error-rate=0.3,lost-rate=0.1,latency=200ms", "--model-limit", "large:rpm=6000,error-rate=0.1,latency=200ms")
 	if err != nil {
 		return err
 	}
-	if err := until(ctx, mock, func() bool {
-		raw, err := os.ReadFile(addr)
-		b.mock = strings.TrimSpace(string(raw))
-		return err == nil && b.mock != ""
-	}); err != nil {
-		return err
-	}
-	none, err := freePort()
+	b.processes = append(b.processes, b.mock.Process)
+	none, err := harness.FreeAddr()
 	if err != nil {
 		return err
 	}
-	files := map[string]string{"routes.yaml": fmt.Sprintf(routes, b.mock, none), "x.jsonl": input(160), "first.jsonl": input(4)}
+	files := map[string]string{"routes.yaml": fmt.Sprintf(routes, b.mock.Addr, none), "x.jsonl": input(160), "first.jsonl": input(4)}
 	files["prometheus.yml"] = "global: {scrape_interval: 1s, evaluation_interval: 1s}\n" +
 		"scrape_configs:\n  - {job_name: llmbatch, scrape_timeout: 900ms, file_sd_configs: [{files: [runs.json], refresh_interval: 1s}]}\n"
 	for name, text := range files {
@@ -139,14 +90,13 @@ func (b *bench) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	<-first.done
-	if status := first.cmd.ProcessState.ExitCode(); status != 0 {
-		return fmt.Errorf("the first run ends with %d: %s", status, first.said())
+	if status := first.Wait(); status != 0 {
+		return fmt.Errorf("the first run ends with %d: %s", status, first.Errs.String())
 	}
 	if err := b.post(ctx, "/reset"); err != nil {
 		return err
 	}
-	at, err := freePort()
+	at, err := harness.FreeAddr()
 	if err != nil {
 		return err
 	}
@@ -159,15 +109,6 @@ func (b *bench) begin(ctx context.Context) error {
 		_, err := b.value(ctx, "vector(1)")
 		return err == nil
 	})
-}
-
-// freePort is an address at which nothing listens.
-func freePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return ln.Addr().String(), ln.Close()
 }
 
 // input has lines of two tasks and two priorities, a few twins, and some that
@@ -194,7 +135,7 @@ func input(lines int) string {
 var metricsAt = regexp.MustCompile(`metrics at http://([^/\s]+)/metrics`)
 
 // run starts the batch and tells Prometheus where it is.
-func (b *bench) run(ctx context.Context) (*process, error) {
+func (b *bench) run(ctx context.Context) (*harness.Process, error) {
 	b.started = time.Now()
 	run, err := b.start(ctx, b.binary, "run", "x.jsonl", "--config", "routes.yaml", "--cache", "kept", "--dedupe",
 		"--metrics-addr", ":0", "--metrics-linger", "30s")
@@ -202,7 +143,7 @@ func (b *bench) run(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	var at []string
-	if err := until(ctx, run, func() bool { at = metricsAt.FindStringSubmatch(run.said()); return at != nil }); err != nil {
+	if err := until(ctx, run, func() bool { at = metricsAt.FindStringSubmatch(run.Errs.String()); return at != nil }); err != nil {
 		return nil, err
 	}
 	temporary := filepath.Join(b.dir, "runs.tmp")
@@ -212,19 +153,8 @@ func (b *bench) run(ctx context.Context) (*process, error) {
 	return run, os.Rename(temporary, filepath.Join(b.dir, "runs.json"))
 }
 
-// asked is what the mock counted.
-func (b *bench) asked(ctx context.Context) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.mock+"/stats", nil)
-	if err != nil {
-		return 0, err
-	}
-	var stats struct{ Asked float64 }
-	err = fetch(request, &stats)
-	return stats.Asked, err
-}
-
 func (b *bench) post(ctx context.Context, path string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.mock+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.mock.Addr+path, nil)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // runs makes the pages.
@@ -33,42 +31,32 @@ tasks:
 `
 
 func (r *runs) make(ctx context.Context) error {
-	if err := run(ctx, r.dir, "go", "build", "-o", r.binary, "github.com/llmbatch/llmbatch"); err != nil {
+	if err := harness.Build(ctx, r.binary); err != nil {
 		return err
 	}
-	mock := exec.CommandContext(ctx, r.binary, "mock", "--listen", "127.0.0.1:0", "--addr-file", "addr", "--latency", "150ms", "--jitter", "100ms",
+	mock, err := harness.StartMock(ctx, r.binary, r.dir, harness.Anywhere, "--latency", "150ms", "--jitter", "100ms",
 		"--output-tokens", "60", "--output-jitter", "40", "--error-rate", "0.04")
-	mock.Dir = r.dir
-	if err := mock.Start(); err != nil {
-		return err
-	}
-	defer func() {
-		_ = mock.Process.Kill()
-		_ = mock.Wait()
-	}()
-	addr, err := r.await(ctx, "addr", func(b []byte) bool { return len(b) > 0 })
 	if err != nil {
 		return err
 	}
-	at := strings.TrimSpace(string(addr))
-	for name, text := range map[string]string{"plain.jsonl": prompts(60, false), "everything.jsonl": prompts(150, true), "routes.yaml": fmt.Sprintf(routes, at)} {
+	defer mock.Kill()
+	for name, text := range map[string]string{"plain.jsonl": prompts(60, false), "everything.jsonl": prompts(150, true), "routes.yaml": fmt.Sprintf(routes, mock.Addr)} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
-	if err := run(ctx, r.dir, r.binary, "run", "plain.jsonl", "--provider", "openai-compatible", "--base-url", "http://"+at+"/v1", "--model", "big", "--tpm", "200000", "--concurrency", "6"); err != nil {
+	if err := r.run(ctx, 0, "run", "plain.jsonl", "--provider", "openai-compatible", "--base-url", mock.URL(), "--model", "big", "--tpm", "200000", "--concurrency", "6"); err != nil {
 		return err
 	}
 	if err := r.killed(ctx); err != nil {
 		return err
 	}
 	// What failed is meant to.
-	var exit *exec.ExitError
-	if err := run(ctx, r.dir, r.binary, "run", "everything.jsonl", "--config", "routes.yaml", "--max-attempts", "3"); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		return fmt.Errorf("the resumed run: %w, want exit status 3", err)
+	if err := r.run(ctx, 3, "run", "everything.jsonl", "--config", "routes.yaml", "--max-attempts", "3"); err != nil {
+		return fmt.Errorf("the resumed run: %w", err)
 	}
 	for _, name := range []string{"plain", "everything"} {
-		if err := run(ctx, r.dir, r.binary, "report", name+".jsonl", "-o", r.page(name)); err != nil {
+		if err := r.run(ctx, 0, "report", name+".jsonl", "-o", r.page(name)); err != nil {
 			return err
 		}
 	}
@@ -77,38 +65,15 @@ func (r *runs) make(ctx context.Context) error {
 
 // killed begins the second run and kills it.
 func (r *runs) killed(ctx context.Context) error {
-	c := exec.CommandContext(ctx, r.binary, "run", "everything.jsonl", "--config", "routes.yaml", "--max-attempts", "3")
-	c.Dir = r.dir
-	if err := c.Start(); err != nil {
+	p, err := r.start(ctx, "run", "everything.jsonl", "--config", "routes.yaml", "--max-attempts", "3")
+	if err != nil {
 		return err
 	}
-	_, err := r.await(ctx, "everything.results.jsonl", func(b []byte) bool { return bytes.Count(b, []byte("\n")) >= 40 })
-	return errors.Join(err, c.Process.Kill(), ignoreExit(c.Wait()))
-}
-
-func ignoreExit(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil
-	}
-	return err
-}
-
-// await reads a file until it is as wanted.
-func (r *runs) await(ctx context.Context, name string, ok func([]byte) bool) ([]byte, error) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		b, err := os.ReadFile(filepath.Join(r.dir, name))
-		if err == nil && ok(b) {
-			return b, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: %w", name, ctx.Err())
-		case <-tick.C:
-		}
-	}
+	defer p.Kill()
+	return harness.Until(ctx, func() bool {
+		done, err := harness.Acknowledged(filepath.Join(r.dir, "everything.results.jsonl"))
+		return err == nil && len(done) >= 40
+	})
 }
 
 // prompts is an input, with failures in it if they are wanted.
@@ -125,14 +90,19 @@ func prompts(n int, failing bool) string {
 	return b.String()
 }
 
-// run runs a command and has its words in the error.
-func run(ctx context.Context, dir, name string, args ...string) error {
-	c := exec.CommandContext(ctx, name, args...)
-	if name != "go" { // which builds this module
-		c.Dir = dir
+// start starts llmbatch in the folder.
+func (r *runs) start(ctx context.Context, args ...string) (*harness.Process, error) {
+	return harness.Command{Argv: append([]string{r.binary}, args...), Dir: r.dir}.Start(ctx)
+}
+
+// run runs llmbatch to its end and wants an exit status.
+func (r *runs) run(ctx context.Context, status int, args ...string) error {
+	p, err := r.start(ctx, args...)
+	if err != nil {
+		return err
 	}
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
+	if got := p.Wait(); got != status {
+		return fmt.Errorf("%s: exit status %d, want %d: %s", strings.Join(args, " "), got, status, p.Tail())
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // operations of each run; one of them meets a hostile error.
@@ -55,9 +57,7 @@ func measure(short bool) error {
 	}
 	defer os.RemoveAll(dir)
 	b := &bench{dir: dir, binary: filepath.Join(dir, "llmbatch")}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "github.com/llmbatch/llmbatch")
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
+	if err := harness.Build(ctx, b.binary); err != nil {
 		return err
 	}
 	stop, err := b.serve(ctx)
@@ -107,24 +107,11 @@ type bench struct {
 // serve starts the mock, and before it a server that answers one prompt with a
 // hostile error.
 func (b *bench) serve(ctx context.Context) (stop func(), err error) {
-	addr := filepath.Join(b.dir, "addr")
-	mock := exec.CommandContext(ctx, b.binary, "mock", "--listen", "127.0.0.1:0", "--addr-file", addr, "--latency", "200ms", "--error-rate", "0.05")
-	if err := mock.Start(); err != nil {
+	mock, err := harness.StartMock(ctx, b.binary, b.dir, harness.Anywhere, "--latency", "200ms", "--error-rate", "0.05")
+	if err != nil {
 		return nil, err
 	}
-	quit := func() {
-		_ = mock.Process.Kill()
-		_ = mock.Wait()
-	}
-	var at []byte
-	for len(at) == 0 {
-		if at, _ = os.ReadFile(addr); ctx.Err() != nil {
-			quit()
-			return nil, context.Cause(ctx)
-		}
-		wait(ctx, 10*time.Millisecond)
-	}
-	to := &url.URL{Scheme: "http", Host: strings.TrimSpace(string(at))}
+	to := &url.URL{Scheme: "http", Host: mock.Addr}
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -143,7 +130,7 @@ func (b *bench) serve(ctx context.Context) (stop func(), err error) {
 		_, _ = w.Write(text)
 	}))
 	b.url = server.URL
-	return func() { server.Close(); quit() }, nil
+	return func() { server.Close(); mock.Kill() }, nil
 }
 
 // tmux runs one command of a server of our own.
@@ -155,12 +142,4 @@ func (b *bench) tmux(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("tmux %s: %w: %s", args[0], err, out)
 	}
 	return string(out), nil
-}
-
-// wait lets time pass, as a look at a screen now and then wants it.
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

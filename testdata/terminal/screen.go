@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/llmbatch/llmbatch/testdata/harness"
 )
 
 // screen is one run on one terminal.
@@ -118,7 +120,7 @@ func (c *screen) follow(ctx context.Context, b *bench, session string) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the run does not end: %s", now)
 		}
-		wait(ctx, 60*time.Millisecond)
+		harness.Pause(ctx, 60*time.Millisecond, nil)
 	}
 }
 
