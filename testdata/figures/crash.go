@@ -60,47 +60,37 @@ func crash(ctx context.Context, b *bench) {
 }
 
 func (b *bench) crashAt(ctx context.Context, strace, call string, n int) (died bool, err error) {
-	dir, err := b.folder("crash")
+	s, err := b.scene(ctx, "crash", same(12, 5), 20, "--latency", "20ms", "--honour-keys")
 	if err != nil {
 		return false, err
 	}
-	ids, err := write(dir, same(12, 5), 20)
-	if err != nil {
-		return false, err
-	}
-	m, err := b.mock(ctx, dir, "--latency", "20ms", "--honour-keys")
-	if err != nil {
-		return false, err
-	}
-	defer m.Kill()
-	args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--concurrency", "3", "--json"}
-	trap := []string{strace, "-f", "-qq", "-o", dir + "/trace", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
-	first, err := b.spawn(ctx, dir, trap, args...)
+	defer s.mock.Kill()
+	args := []string{"--concurrency", "3"}
+	trap := []string{strace, "-f", "-qq", "-o", s.dir + "/trace", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
+	first, err := b.spawn(ctx, s.dir, trap, s.command(args...)...)
 	if err != nil {
 		return false, err
 	}
 	died = first.Wait() != 0
-	o := outcome{ids: ids, dir: dir}
-	if o.acked, err = harness.Acknowledged(dir + "/x.results.jsonl"); err != nil {
-		return died, err
-	}
-	before, err := m.Ledger(ctx)
+	acked, err := harness.Acknowledged(s.dir + "/x.results.jsonl")
 	if err != nil {
 		return died, err
 	}
-	o.flying = max(0, before.Asked-len(o.acked))
-	second, err := b.run(ctx, dir, args...)
+	before, err := s.mock.Ledger(ctx)
 	if err != nil {
 		return died, err
 	}
-	if o.report, err = second.Report(); err != nil {
+	second, err := s.start(ctx, args...)
+	if err != nil {
 		return died, err
 	}
-	if o.ledger, err = m.Ledger(ctx); err != nil {
+	o, err := s.ended(ctx, second)
+	if err != nil {
 		return died, err
 	}
-	if o.report.Completed != len(ids) || o.ledger.Twice.Extra != 0 {
-		return died, fmt.Errorf("completed %d of %d, %d billed twice: %s", o.report.Completed, len(ids), o.ledger.Twice.Extra, second.Tail())
+	o.acked, o.flying = acked, max(0, before.Asked-len(acked))
+	if o.report.Completed != len(o.ids) || o.ledger.Twice.Extra != 0 {
+		return died, fmt.Errorf("completed %d of %d, %d billed twice: %s", o.report.Completed, len(o.ids), o.ledger.Twice.Extra, second.Tail())
 	}
 	return died, verify(o)
 }

@@ -14,8 +14,7 @@ import (
 )
 
 // native is how one provider's own API is asked at the mock.
-func native(m *harness.Mock, kind string) []string {
-	base := m.URL()
+func native(base, kind string) []string {
 	switch kind {
 	case "anthropic", "azure":
 		base = strings.TrimSuffix(base, "/v1")
@@ -72,8 +71,8 @@ func spentOnce(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer p.kill()
-	r, err = p.run(ctx, b)
-	b.equal("r4", "spent after 10, with a fallback", fmt.Sprintf("exit %d, %d completed", r.Exit, r.Completed), "exit 0, 40 completed")
+	o, err := p.run(ctx)
+	b.equal("r4", "spent after 10, with a fallback", fmt.Sprintf("exit %d, %d completed", o.report.Exit, o.report.Completed), "exit 0, 40 completed")
 	return err
 }
 
@@ -96,7 +95,7 @@ func (b *bench) asked(ctx context.Context, kind, fault string, n int) (r harness
 	}
 	defer m.Kill()
 	// One call at a time, so that none leaves before the first is answered.
-	if p, err = b.run(ctx, dir, append(native(m, kind), "--concurrency", "1")...); err != nil {
+	if p, err = b.run(ctx, dir, append(native(m.URL(), kind), "--concurrency", "1")...); err != nil {
 		return r, l, p, err
 	}
 	if r, err = p.Report(); err != nil {
@@ -160,44 +159,28 @@ func budgets(ctx context.Context, b *bench) {
 		{name: "gemini, input alone", kind: "gemini", mock: []string{"--tpm", "20000"}, run: []string{"--tpm", "20000"}, limit: 20000, perMinute: 65},
 	} {
 		all.Go(func() {
-			if err := func() error {
-				dir, err := b.folder("budgets")
+			b.try("r6", c.name, func() error {
+				s, err := b.scene(ctx, "budgets", same(windows*c.perMinute, 290), 1000,
+					append(c.mock, "--window", "sliding", "--headers", c.kind, "--latency", "300ms", "--output-tokens", "100")...)
 				if err != nil {
 					return err
 				}
-				ids, err := write(dir, same(windows*c.perMinute, 290), 1000)
+				defer s.mock.Kill()
+				o, err := s.finish(ctx, append(native(s.url, c.kind), c.run...)...)
 				if err != nil {
 					return err
 				}
-				m, err := b.mock(ctx, dir, append(c.mock, "--window", "sliding", "--headers", c.kind, "--latency", "300ms", "--output-tokens", "100")...)
-				if err != nil {
-					return err
-				}
-				defer m.Kill()
-				p, err := b.run(ctx, dir, append(native(m, c.kind), c.run...)...)
-				if err != nil {
-					return err
-				}
-				r, err := p.Report()
-				if err != nil {
-					return err
-				}
-				l, err := m.Ledger(ctx)
-				if err != nil {
-					return err
-				}
+				l := o.ledger
 				used := l.Input
 				if c.outputBinds {
 					used = l.Output
 				}
 				// Each minute's worth may go at once.
 				rate := 60 * (math.Ceil(float64(used)/float64(c.limit)) - 1) / l.LastSend
-				b.equal("r6", c.name+": completed", r.Completed, len(ids))
+				b.equal("r6", c.name+": completed", o.report.Completed, len(o.ids))
 				b.add("r6", c.name+": utilization of the binding limit", fmt.Sprintf(">= %.2f", target), rate >= target, "%.3f (%d input, %d output tokens, %.0f s, %d refused)", rate, l.Input, l.Output, l.LastSend, l.Refused)
 				return nil
-			}(); err != nil {
-				b.fail("r6", c.name, err)
-			}
+			})
 		})
 	}
 	all.Wait()

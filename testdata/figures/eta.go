@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,48 +46,22 @@ func eta(ctx context.Context, b *bench) {
 			if b.short && !m.short {
 				continue
 			}
-			all.Go(func() {
-				if err := m.measure(ctx, b, m.name); err != nil {
-					b.fail("eta", m.name, err)
-				}
-			})
+			all.Go(func() { b.try("eta", m.name, func() error { return m.measure(ctx, b, m.name) }) })
 			harness.Pause(ctx, 700*time.Millisecond, nil)
 		}
 	}
 	all.Wait()
 }
 
-// begin starts a mock for the case and gives the arguments of its run.
-func (c forecastCase) begin(ctx context.Context, b *bench) (m *harness.Mock, dir string, args []string, err error) {
-	if dir, err = b.folder("eta"); err != nil {
-		return nil, "", nil, err
-	}
-	if _, err = write(dir, c.lengths, c.maxTokens); err != nil {
-		return nil, "", nil, err
-	}
-	limits, err := c.limits(ctx, b, dir)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	m, err = b.mock(ctx, dir, append(limits, "--accounting", "sum", "--latency", c.latency.String(), "--output-tokens", strconv.Itoa(c.output))...)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	args = append(slices.Concat([]string{"run", "--base-url", m.URL()}, limits, c.flags), "x.jsonl", "--accounting", "sum", "--json", "--progress", "json")
-	if c.concurrency > 0 {
-		args = append(args, "--concurrency", strconv.Itoa(c.concurrency))
-	}
-	return m, dir, args, nil
-}
-
 // whole compares every time that a run names with the one that it took.
 func (c forecastCase) whole(ctx context.Context, b *bench, name string) error {
-	m, dir, args, err := c.begin(ctx, b)
+	s, args, err := c.begin(ctx, b)
 	if err != nil {
 		return err
 	}
-	defer m.Kill()
-	p, err := b.run(ctx, dir, args...)
+	defer s.mock.Kill()
+	args = append([]string{"run", "--base-url", s.url, "--progress", "json"}, args...)
+	p, err := b.run(ctx, s.dir, args...)
 	if err != nil {
 		return err
 	}
@@ -128,24 +101,25 @@ func (c forecastCase) whole(ctx context.Context, b *bench, name string) error {
 // resumed kills a run with nine tenths done and takes the first time that the
 // next one names.
 func (c forecastCase) resumed(ctx context.Context, b *bench, name string) error {
-	m, dir, args, err := c.begin(ctx, b)
+	s, args, err := c.begin(ctx, b)
 	if err != nil {
 		return err
 	}
-	defer m.Kill()
-	p, err := b.spawn(ctx, dir, nil, args...)
+	defer s.mock.Kill()
+	args = append([]string{"run", "--base-url", s.url, "--progress", "json"}, args...)
+	p, err := b.spawn(ctx, s.dir, nil, args...)
 	if err != nil {
 		return err
 	}
 	for p.Running() && ctx.Err() == nil {
-		l, err := m.Ledger(ctx)
+		l, err := s.mock.Ledger(ctx)
 		if err == nil && 10*l.Billed >= 9*len(c.lengths) {
 			break
 		}
 		harness.Pause(ctx, 20*time.Millisecond, p)
 	}
 	p.Kill()
-	if p, err = b.run(ctx, dir, args...); err != nil {
+	if p, err = b.run(ctx, s.dir, args...); err != nil {
 		return err
 	}
 	if _, err := p.Report(); err != nil {

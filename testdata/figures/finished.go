@@ -14,23 +14,15 @@ import (
 
 // story is a case of several steps against one mock; the first fault ends it.
 type story struct {
-	bench *bench
+	*scene
 	point string
-	dir   string
-	mock  *harness.Mock
-	ids   []string
 	err   error
 }
 
 // tell runs one story in a folder with an input of n lines.
 func (b *bench) tell(ctx context.Context, point, name string, n int, flags []string, steps func(*story)) {
-	s := &story{bench: b, point: point}
-	if s.dir, s.err = b.folder(name); s.err == nil {
-		s.ids, s.err = write(s.dir, same(n, 10), 40)
-	}
-	if s.err == nil {
-		s.mock, s.err = b.mock(ctx, s.dir, flags...)
-	}
+	s := &story{point: point}
+	s.scene, s.err = b.scene(ctx, name, same(n, 10), 40, flags...)
 	if s.err == nil {
 		defer s.mock.Kill()
 		steps(s)
@@ -45,7 +37,7 @@ func (s *story) run(ctx context.Context, status int, args ...string) *harness.Pr
 	if s.err != nil {
 		return nil
 	}
-	p, err := s.bench.run(ctx, s.dir, append([]string{"run", "x.jsonl", "--base-url", s.mock.URL(), "--json"}, args...)...)
+	p, err := s.bench.run(ctx, s.dir, s.command(args...)...)
 	if err == nil && p.Wait() != status {
 		err = fmt.Errorf("%v: exit status %d, want %d: %s", args, p.Wait(), status, p.Tail())
 	}

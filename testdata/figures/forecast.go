@@ -67,11 +67,7 @@ func forecast(ctx context.Context, b *bench) {
 		if b.short && !c.short {
 			continue
 		}
-		all.Go(func() {
-			if err := c.measure(ctx, b); err != nil {
-				b.fail("forecast", c.name, err)
-			}
-		})
+		all.Go(func() { b.try("forecast", c.name, func() error { return c.measure(ctx, b) }) })
 		harness.Pause(ctx, 1500*time.Millisecond, nil)
 	}
 	all.Wait()
@@ -79,52 +75,47 @@ func forecast(ctx context.Context, b *bench) {
 }
 
 func (c forecastCase) measure(ctx context.Context, b *bench) error {
-	dir, err := b.folder("forecast")
+	s, same, err := c.begin(ctx, b)
 	if err != nil {
 		return err
 	}
-	if _, err := write(dir, c.lengths, c.maxTokens); err != nil {
-		return err
-	}
-	limits, err := c.limits(ctx, b, dir)
+	defer s.mock.Kill()
+	said, err := b.estimate(ctx, s.dir, append(same, "--assume-latency", c.latency.String(), "--assume-output-tokens", strconv.Itoa(c.output))...)
 	if err != nil {
 		return err
 	}
-	same := append(slices.Concat(limits, c.flags), "x.jsonl", "--accounting", "sum", "--json")
-	if c.concurrency > 0 {
-		same = append(same, "--concurrency", strconv.Itoa(c.concurrency))
-	}
-	said, err := b.estimate(ctx, dir, append(same, "--assume-latency", c.latency.String(), "--assume-output-tokens", strconv.Itoa(c.output))...)
+	o, err := s.finish(ctx, append([]string{"run", "--base-url", s.url}, same...)...)
 	if err != nil {
 		return err
 	}
-	m, err := b.mock(ctx, dir, append(limits, "--accounting", "sum", "--latency", c.latency.String(), "--output-tokens", strconv.Itoa(c.output))...)
-	if err != nil {
-		return err
-	}
-	defer m.Kill()
-	p, err := b.run(ctx, dir, append([]string{"run", "--base-url", m.URL()}, same...)...)
-	if err != nil {
-		return err
-	}
-	r, err := p.Report()
-	if err != nil {
-		return err
-	}
-	l, err := m.Ledger(ctx)
-	if err != nil {
-		return err
-	}
-	b.equal("forecast", c.name+": completed", r.Completed, len(c.lengths))
+	b.equal("forecast", c.name+": completed", o.report.Completed, len(c.lengths))
 	b.equal("forecast", c.name+": binds", said.Binding, c.binding)
-	off := math.Abs(said.Makespan-l.Makespan) / l.Makespan
+	took := o.ledger.Makespan
+	off := math.Abs(said.Makespan-took) / took
 	within := 0.03
 	if b.short {
 		within += crowd
 	}
-	b.add("forecast", c.name+": off by", fmt.Sprintf("<= %.3f", within), off <= within, "%.4f (said %.2f s, took %.2f s)", off, said.Makespan, l.Makespan)
+	b.add("forecast", c.name+": off by", fmt.Sprintf("<= %.3f", within), off <= within, "%.4f (said %.2f s, took %.2f s)", off, said.Makespan, took)
 	b.atMost("forecast", c.name+": lower bound/makespan", said.Lower/said.Makespan, 1, "")
 	return nil
+}
+
+// begin makes the case's input and starts its mock, and gives what dry run and run
+// are told alike.
+func (c forecastCase) begin(ctx context.Context, b *bench) (s *scene, args []string, err error) {
+	if s, err = b.input("forecast", c.lengths, c.maxTokens); err != nil {
+		return nil, nil, err
+	}
+	limits, err := c.limits(ctx, b, s.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(slices.Concat(limits, c.flags), "x.jsonl", "--accounting", "sum", "--json")
+	if c.concurrency > 0 {
+		args = append(args, "--concurrency", strconv.Itoa(c.concurrency))
+	}
+	return s, args, s.serve(ctx, append(limits, "--accounting", "sum", "--latency", c.latency.String(), "--output-tokens", strconv.Itoa(c.output))...)
 }
 
 // limits are the case's own, for dry run, run and mock alike.
@@ -182,7 +173,7 @@ func methodExamples(ctx context.Context, b *bench) {
 		{"600 and 300,000 a minute, 1,000 x 200", 1000, 150, 50, []string{"--rpm", "600", "--tpm", "300000"}, "rpm", 600},
 		{"600 and 300,000 a minute, 100 x 5,000", 100, 4000, 1000, []string{"--rpm", "600", "--tpm", "300000"}, "tpm", 60},
 	} {
-		if err := func() error {
+		b.try("method", c.name, func() error {
 			dir, err := b.folder("example")
 			if err != nil {
 				return err
@@ -199,9 +190,7 @@ func methodExamples(ctx context.Context, b *bench) {
 			b.equal("method", c.name+": calls a minute", said.Requests, c.perMinute)
 			b.atMost("method", c.name+": lower bound/makespan", said.Lower/said.Makespan, 1, "")
 			return nil
-		}(); err != nil {
-			b.fail("method", c.name, err)
-		}
+		})
 	}
 }
 

@@ -19,53 +19,35 @@ import (
 // what was sent.
 func restart(ctx context.Context, b *bench) {
 	const rpm = 120
-	if err := func() error {
-		dir, err := b.folder("restart")
+	b.try("4", "killed after 10 s, started at once", func() error {
+		s, err := b.scene(ctx, "restart", same(2*rpm, 10), 40, "--latency", latency.String())
 		if err != nil {
 			return err
 		}
-		ids, err := write(dir, same(2*rpm, 10), 40)
-		if err != nil {
-			return err
-		}
-		m, err := b.mock(ctx, dir, "--latency", latency.String())
-		if err != nil {
-			return err
-		}
-		defer m.Kill()
-		args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--rpm", fmt.Sprint(rpm), "--json"}
-		first, err := b.spawn(ctx, dir, nil, args...)
+		defer s.mock.Kill()
+		first, err := s.start(ctx, "--rpm", fmt.Sprint(rpm))
 		if err != nil {
 			return err
 		}
 		harness.Pause(ctx, 10*time.Second, first)
 		first.Kill()
-		acked, err := harness.Acknowledged(dir + "/x.results.jsonl")
+		acked, err := harness.Acknowledged(s.dir + "/x.results.jsonl")
 		if err != nil {
 			return err
 		}
-		before, err := m.Ledger(ctx)
+		before, err := s.mock.Ledger(ctx)
 		if err != nil {
 			return err
 		}
-		second, err := b.run(ctx, dir, args...)
+		o, err := s.run(ctx, "--rpm", fmt.Sprint(rpm))
 		if err != nil {
 			return err
 		}
-		r, err := second.Report()
-		if err != nil {
-			return err
-		}
-		l, err := m.Ledger(ctx)
-		if err != nil {
-			return err
-		}
-		b.equal("4", "killed after 10 s, started at once: completed", r.Completed, len(ids))
-		b.atMost("4", "killed after 10 s, started at once: rolling minute", float64(l.PeakRequests), rpm, "")
-		return verify(outcome{ids: ids, dir: dir, acked: acked, report: r, ledger: l, flying: before.Asked - len(acked)})
-	}(); err != nil {
-		b.fail("4", "killed after 10 s, started at once", err)
-	}
+		o.acked, o.flying = acked, before.Asked-len(acked)
+		b.equal("4", "killed after 10 s, started at once: completed", o.report.Completed, len(o.ids))
+		b.atMost("4", "killed after 10 s, started at once: rolling minute", float64(o.ledger.PeakRequests), rpm, "")
+		return verify(o)
+	})
 }
 
 // killCase is one way of dying, again and again, on one input.
@@ -90,9 +72,7 @@ func kills(ctx context.Context, b *bench) {
 	} {
 		all.Go(func() {
 			name := fmt.Sprintf("%s x %d on %d operations", c.name, rounds, operations)
-			if err := c.measure(ctx, b, name, rounds, operations); err != nil {
-				b.fail("4", name, err)
-			}
+			b.try("4", name, func() error { return c.measure(ctx, b, name, rounds, operations) })
 		})
 	}
 	all.Wait()
@@ -102,30 +82,21 @@ func kills(ctx context.Context, b *bench) {
 const concurrency = 12
 
 func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, operations int) error {
-	dir, err := b.folder("kills")
+	s, err := b.scene(ctx, "kills", same(operations, 10), 40, append(c.flags, "--latency", "250ms", "--jitter", "200ms")...)
 	if err != nil {
 		return err
 	}
-	ids, err := write(dir, same(operations, 10), 40)
-	if err != nil {
-		return err
-	}
-	m, err := b.mock(ctx, dir, append(c.flags, "--latency", "250ms", "--jitter", "200ms")...)
-	if err != nil {
-		return err
-	}
-	defer m.Kill()
-	args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--concurrency", fmt.Sprint(concurrency), "--json"}
-	o := outcome{ids: ids, dir: dir}
+	defer s.mock.Kill()
+	var o outcome
 	killed, most, unlisted := 0, 0, 0
 	asked := 0
 	for range rounds {
-		p, err := b.spawn(ctx, dir, nil, args...)
+		p, err := s.start(ctx, "--concurrency", fmt.Sprint(concurrency))
 		if err != nil {
 			return err
 		}
 		if c.signal == syscall.SIGINT { // before it listens, Go's default ends it
-			if err := calledMoreThan(ctx, m, asked, p); err != nil {
+			if err := calledMoreThan(ctx, s.mock, asked, p); err != nil {
 				return err
 			}
 		}
@@ -138,23 +109,18 @@ func (c killCase) measure(ctx context.Context, b *bench, name string, rounds, op
 			return fmt.Errorf("exit status %d after Ctrl-C, want 130: %s", status, p.Tail())
 		}
 		killed++
-		flying, err := c.after(ctx, b, m, &o, &asked, &unlisted)
+		flying, err := s.died(ctx, &o, &asked, &unlisted)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", killed, err)
 		}
 		most = max(most, flying)
 	}
-	p, err := b.run(ctx, dir, args...)
-	if err != nil {
+	acked, flew := o.acked, o.flying
+	if o, err = s.run(ctx, "--concurrency", fmt.Sprint(concurrency)); err != nil {
 		return err
 	}
-	if o.report, err = p.Report(); err != nil {
-		return err
-	}
-	if o.ledger, err = m.Ledger(ctx); err != nil {
-		return err
-	}
-	b.equal("4", name+": completed, one line each", o.report.Completed, len(ids))
+	o.acked, o.flying = acked, flew
+	b.equal("4", name+": completed, one line each", o.report.Completed, len(o.ids))
 	if c.twice {
 		b.atMost("4", name+": billed twice/in flight at the kills", float64(o.ledger.Twice.Extra)/float64(max(1, o.flying)), 1, "")
 	} else {
@@ -177,14 +143,14 @@ func calledMoreThan(ctx context.Context, m *harness.Mock, n int, p *harness.Proc
 	return nil
 }
 
-// after looks at what one kill left. Calls that reached the mock in this round
+// died looks at what one kill left. Calls that reached the mock in this round
 // and have no line yet were in flight.
-func (c killCase) after(ctx context.Context, b *bench, m *harness.Mock, o *outcome, asked, unlisted *int) (int, error) {
-	l, err := m.Ledger(ctx)
+func (s *scene) died(ctx context.Context, o *outcome, asked, unlisted *int) (int, error) {
+	l, err := s.mock.Ledger(ctx)
 	if err != nil {
 		return 0, err
 	}
-	now, err := harness.Acknowledged(o.dir + "/x.results.jsonl")
+	now, err := harness.Acknowledged(s.dir + "/x.results.jsonl")
 	if err != nil {
 		return 0, err
 	}
@@ -196,7 +162,7 @@ func (c killCase) after(ctx context.Context, b *bench, m *harness.Mock, o *outco
 	flying := (l.Asked - *asked) - (len(now) - len(o.acked))
 	*asked, o.acked = l.Asked, now
 	o.flying += max(0, flying)
-	unknown, err := b.unknown(ctx, o.dir)
+	unknown, err := s.bench.unknown(ctx, s.dir)
 	if err != nil {
 		return 0, err
 	}

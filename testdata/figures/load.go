@@ -41,39 +41,27 @@ func heavy(ctx context.Context, b *bench) {
 }
 
 func (b *bench) tryLoad(ctx context.Context, name, binary string, calls int, lasts, latency time.Duration) {
-	if err := b.loaded(ctx, name, binary, calls, lasts, latency); err != nil {
-		b.fail("load", name, err)
-	}
+	b.try("load", name, func() error { return b.loaded(ctx, name, binary, calls, lasts, latency) })
 }
 
 func (b *bench) loaded(ctx context.Context, name, binary string, calls int, lasts, latency time.Duration) error {
-	dir, err := b.folder("load")
-	if err != nil {
-		return err
-	}
 	n := calls * int(lasts/latency)
-	if _, err := write(dir, same(n, 20), 20); err != nil {
-		return err
-	}
-	m, err := b.mock(ctx, dir, "--latency", latency.String(), "--output-tokens", "20", "--log-max", "0")
+	s, err := b.scene(ctx, "load", same(n, 20), 20, "--latency", latency.String(), "--output-tokens", "20", "--log-max", "0")
 	if err != nil {
 		return err
 	}
-	defer m.Kill()
-	p, err := b.spawnOf(ctx, binary, dir, nil, "run", "x.jsonl", "--base-url", m.URL(), "--concurrency", strconv.Itoa(calls), "--json", "--progress", "none")
+	defer s.mock.Kill()
+	p, err := b.spawnOf(ctx, binary, s.dir, nil, s.command("--concurrency", strconv.Itoa(calls), "--progress", "none")...)
 	if err != nil {
 		return err
 	}
 	defer p.Kill()
-	all := watchLoad(ctx, p, m)
-	r, err := p.Report()
+	all := watchLoad(ctx, p, s.mock)
+	o, err := s.ended(ctx, p)
 	if err != nil {
 		return err
 	}
-	l, err := m.Ledger(ctx)
-	if err != nil {
-		return err
-	}
+	r, l := o.report, o.ledger
 	b.equal("load", name+": answers stored", r.Completed, n)
 	b.add("load", name+": in flight at most", fmt.Sprintf(">= %d", calls*9/10), l.PeakInFlight >= calls*9/10, "%d", l.PeakInFlight)
 	if binary == b.binary {

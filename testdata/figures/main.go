@@ -202,6 +202,13 @@ func (b *bench) fail(point, name string, err error) {
 	b.add(point, name, "measured", false, "%s", strings.ReplaceAll(err.Error(), "\n", " / "))
 }
 
+// try measures a case, and records if it could not be.
+func (b *bench) try(point, name string, measure func() error) {
+	if err := measure(); err != nil {
+		b.fail(point, name, err)
+	}
+}
+
 func number(x float64) string {
 	if x == float64(int64(x)) {
 		return fmt.Sprintf("%.0f", x)

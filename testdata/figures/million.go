@@ -13,26 +13,19 @@ import (
 // for a few seconds after the first call, the long one to the end.
 func million(ctx context.Context, b *bench) {
 	const n = 1_000_000
-	if err := func() error {
-		dir, err := b.folder("million")
+	b.try("8", "1,000,000 lines", func() error {
+		s, err := b.scene(ctx, "million", same(n, 40), 40, "--output-tokens", "20")
 		if err != nil {
 			return err
 		}
-		if _, err = write(dir, same(n, 40), 40); err != nil {
-			return err
-		}
-		m, err := b.mock(ctx, dir, "--output-tokens", "20")
-		if err != nil {
-			return err
-		}
-		defer m.Kill()
-		p, err := b.spawn(ctx, dir, nil, "run", "x.jsonl", "--base-url", m.URL(), "--json")
+		defer s.mock.Kill()
+		p, err := s.start(ctx)
 		if err != nil {
 			return err
 		}
 		defer p.Kill()
 		err = harness.Until(ctx, func() bool {
-			l, err := m.Ledger(ctx)
+			l, err := s.mock.Ledger(ctx)
 			return err == nil && l.Asked > 0 || !p.Running()
 		})
 		first := time.Since(p.Began).Seconds()
@@ -54,7 +47,5 @@ func million(ctx context.Context, b *bench) {
 		}
 		b.atMost("8", fmt.Sprintf("1,000,000 lines: peak memory (%d done)", r.Completed), peakMiB(p), 400, " MiB")
 		return nil
-	}(); err != nil {
-		b.fail("8", "1,000,000 lines", err)
-	}
+	})
 }

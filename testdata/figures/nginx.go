@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,9 +30,7 @@ func limited(ctx context.Context, b *bench) {
 	for _, g := range gates {
 		for _, given := range []bool{true, false} {
 			all.Go(func() {
-				if err := g.try(ctx, b, given); err != nil {
-					b.fail("nginx", fmt.Sprintf("%s, limit given %t", g.name, given), err)
-				}
+				b.try("nginx", fmt.Sprintf("%s, limit given %t", g.name, given), func() error { return g.try(ctx, b, given) })
 			})
 		}
 	}
@@ -42,58 +39,39 @@ func limited(ctx context.Context, b *bench) {
 
 func (g gate) try(ctx context.Context, b *bench, given bool) error {
 	const n = 300
-	dir, err := b.folder("nginx")
+	s, err := b.scene(ctx, "nginx", same(n, 20), 20, "--latency", "300ms")
 	if err != nil {
 		return err
 	}
-	ids, err := write(dir, same(n, 20), 20)
-	if err != nil {
-		return err
-	}
-	m, err := b.mock(ctx, dir, "--latency", "300ms")
-	if err != nil {
-		return err
-	}
-	defer m.Kill()
+	defer s.mock.Kill()
 	addr, err := harness.FreeAddr()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(g.config(addr, m.Addr)), 0o600); err != nil {
+	conf := filepath.Join(s.dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte(g.config(addr, s.mock.Addr)), 0o600); err != nil {
 		return err
 	}
-	stop, err := daemon(ctx, dir, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
+	stop, err := daemon(ctx, s.dir, "nginx", "-p", s.dir, "-c", conf)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	if err := harness.Until(ctx, func() bool {
-		c, err := net.Dial("tcp", addr)
-		return err == nil && c.Close() == nil
-	}); err != nil {
+	if err := listening(ctx, addr); err != nil {
 		return err
 	}
-	args := []string{"run", "x.jsonl", "--base-url", "http://" + addr + "/v1", "--json"}
-	name := "unknown"
+	s.url = "http://" + addr + "/v1"
+	name, flags := g.name+", limit unknown", []string(nil)
 	if given {
-		args, name = append(args, "--rpm", "600"), "given"
+		name, flags = g.name+", limit given", []string{"--rpm", "600"}
 	}
-	p, err := b.run(ctx, dir, args...)
+	o, err := s.run(ctx, flags...)
 	if err != nil {
 		return err
 	}
-	r, err := p.Report()
-	if err != nil {
-		return err
-	}
-	l, err := m.Ledger(ctx)
-	if err != nil {
-		return err
-	}
-	name = g.name + ", limit " + name
-	b.equal("nginx", name+": answered", r.Completed, n)
-	b.atMost("nginx", name+": refused", float64(r.RateLimited), n*0.02, fmt.Sprintf(" (in %.0f s)", r.Seconds))
-	return verify(outcome{ids: ids, dir: dir, report: r, ledger: l})
+	b.equal("nginx", name+": answered", o.report.Completed, n)
+	b.atMost("nginx", name+": refused", float64(o.report.RateLimited), n*0.02, fmt.Sprintf(" (in %.0f s)", o.report.Seconds))
+	return verify(o)
 }
 
 // config is nginx's. Its refusals look like a provider's.

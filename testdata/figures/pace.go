@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -56,21 +57,13 @@ func pace(ctx context.Context, b *bench) {
 	}
 	var all sync.WaitGroup
 	for _, c := range cases {
-		all.Go(func() {
-			if err := c.measure(ctx, b); err != nil {
-				b.fail("1", c.name(), err)
-			}
-		})
+		all.Go(func() { b.try("1", c.name(), func() error { return c.measure(ctx, b) }) })
 		harness.Pause(ctx, 1500*time.Millisecond, nil)
 	}
 	all.Wait()
 }
 
 func (c paceCase) measure(ctx context.Context, b *bench) error {
-	dir, err := b.folder("pace")
-	if err != nil {
-		return err
-	}
 	lengths := same(c.operations, 10)
 	switch c.load {
 	case "mixed":
@@ -78,11 +71,11 @@ func (c paceCase) measure(ctx context.Context, b *bench) error {
 	case "heavy":
 		lengths = heavyFirst(spread(c.operations))
 	}
-	ids, err := write(dir, lengths, 40)
+	s, err := b.input("pace", lengths, 40)
 	if err != nil {
 		return err
 	}
-	weight, err := b.reserved(ctx, dir)
+	weight, err := s.reserved(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,63 +89,50 @@ func (c paceCase) measure(ctx context.Context, b *bench) error {
 		rpm *= 10
 	}
 	limits := []string{"--rpm", strconv.Itoa(rpm), "--tpm", strconv.Itoa(tpm)}
-	m, err := b.mock(ctx, dir, append(limits, "--window", c.window, "--headers", c.headers, "--accounting", "sum",
-		"--latency", latency.String(), "--output-tokens", "20")...)
+	if err := s.serve(ctx, append(limits, "--window", c.window, "--headers", c.headers, "--accounting", "sum",
+		"--latency", latency.String(), "--output-tokens", "20")...); err != nil {
+		return err
+	}
+	defer s.mock.Kill()
+	o, err := s.run(ctx, append(limits, "--accounting", "sum")...)
 	if err != nil {
 		return err
 	}
-	defer m.Kill()
-	p, err := b.run(ctx, dir, append(limits, "run", "x.jsonl", "--base-url", m.URL(), "--accounting", "sum", "--json")...)
-	if err != nil {
+	if err := verify(o); err != nil {
 		return err
 	}
-	return c.judge(ctx, b, m, p, ids, dir, rpm, tpm, weight)
+	c.judge(b, o, rpm, tpm, weight)
+	return nil
 }
 
-func (c paceCase) judge(ctx context.Context, b *bench, m *harness.Mock, p *harness.Process, ids []string, dir string, rpm, tpm, weight int) error {
-	r, err := p.Report()
-	if err != nil {
-		return err
-	}
-	l, err := m.Ledger(ctx)
-	if err != nil {
-		return err
-	}
-	if err := verify(outcome{ids: ids, dir: dir, report: r, ledger: l}); err != nil {
-		return err
-	}
+func (c paceCase) judge(b *bench, o outcome, rpm, tpm, weight int) {
+	l := o.ledger
 	optimum := c.optimum
 	if optimum == 0 {
-		windows := max(math.Ceil(float64(len(ids))/float64(rpm)), math.Ceil(float64(weight)/float64(tpm)))
+		windows := max(math.Ceil(float64(len(o.ids))/float64(rpm)), math.Ceil(float64(weight)/float64(tpm)))
 		optimum = 60 * (windows - 1)
 	}
-	b.equal("1", c.name()+": completed", r.Completed, len(ids))
+	b.equal("1", c.name()+": completed", o.report.Completed, len(o.ids))
 	b.atMost("1", c.name()+": makespan/optimum", (l.Makespan-latency.Seconds())/optimum, c.bound, "")
 	b.atMost("1", c.name()+": refused/calls", float64(l.Refused)/float64(l.Asked), c.refusals, "")
 	b.atMost("1", c.name()+": rolling minute/limit", max(float64(l.PeakRequests)/float64(rpm), float64(l.PeakTokens)/float64(tpm)), 1, "")
-	return nil
 }
 
 // reserved is what the program reserves for all of x.jsonl, as a run without
 // limits reports it.
-func (b *bench) reserved(ctx context.Context, dir string) (int, error) {
-	m, err := b.mock(ctx, dir)
-	if err != nil {
+func (s *scene) reserved(ctx context.Context) (int, error) {
+	if err := s.serve(ctx); err != nil {
 		return 0, err
 	}
-	defer m.Kill()
-	if err := os.Mkdir(dir+"/probe", 0o700); err != nil {
+	defer s.mock.Kill()
+	if err := os.Mkdir(s.dir+"/probe", 0o700); err != nil {
 		return 0, err
 	}
-	p, err := b.run(ctx, dir, "run", "x.jsonl", "--base-url", m.URL(), "--accounting", "sum", "--json", "--output", "probe/x.results.jsonl")
-	if err != nil {
-		return 0, err
+	o, err := s.run(ctx, "--accounting", "sum", "--output", "probe/x.results.jsonl")
+	if err == nil && o.report.TokensReserved == 0 {
+		err = errors.New("the report's tokens_reserved is 0")
 	}
-	r, err := p.Report()
-	if err == nil && r.TokensReserved == 0 {
-		err = fmt.Errorf("the report's tokens_reserved is 0")
-	}
-	return r.TokensReserved, err
+	return o.report.TokensReserved, err
 }
 
 // openRouter is point 2: 60 calls against 20 a minute with a bucket of 30.
@@ -170,39 +150,21 @@ func openRouter(ctx context.Context, b *bench) {
 	var all sync.WaitGroup
 	for _, c := range cases {
 		all.Go(func() {
-			if err := func() error {
-				dir, err := b.folder("openrouter")
+			b.try("2", c.name, func() error {
+				s, err := b.scene(ctx, "openrouter", same(60, 10), 40, "--rpm", "20", "--burst", "30", "--headers", "openrouter", "--latency", latency.String())
 				if err != nil {
 					return err
 				}
-				ids, err := write(dir, same(60, 10), 40)
+				defer s.mock.Kill()
+				o, err := s.run(ctx, append(c.flags, "--concurrency", "10")...)
 				if err != nil {
 					return err
 				}
-				m, err := b.mock(ctx, dir, "--rpm", "20", "--burst", "30", "--headers", "openrouter", "--latency", latency.String())
-				if err != nil {
-					return err
-				}
-				defer m.Kill()
-				p, err := b.run(ctx, dir, append(c.flags, "run", "x.jsonl", "--base-url", m.URL(), "--concurrency", "10", "--json")...)
-				if err != nil {
-					return err
-				}
-				r, err := p.Report()
-				if err != nil {
-					return err
-				}
-				l, err := m.Ledger(ctx)
-				if err != nil {
-					return err
-				}
-				b.equal("2", c.name+": completed", r.Completed, 60)
-				b.atMost("2", c.name+": makespan/optimum", l.Makespan/c.optimum, c.bound, "")
-				b.atMost("2", c.name+": refused", float64(l.Refused), c.refusals, "")
-				return verify(outcome{ids: ids, dir: dir, report: r, ledger: l})
-			}(); err != nil {
-				b.fail("2", c.name, err)
-			}
+				b.equal("2", c.name+": completed", o.report.Completed, 60)
+				b.atMost("2", c.name+": makespan/optimum", o.ledger.Makespan/c.optimum, c.bound, "")
+				b.atMost("2", c.name+": refused", float64(o.ledger.Refused), c.refusals, "")
+				return verify(o)
+			})
 		})
 	}
 	all.Wait()
@@ -215,46 +177,30 @@ func backlog(ctx context.Context, b *bench) {
 		operations, rpm, tpm = 4_000, 2_000, 700_000
 	}
 	name := fmt.Sprintf("%d tickets at %d a minute", operations, rpm)
-	if err := func() error {
+	b.try("3", name, func() error {
 		const latency = 3 * time.Second
-		dir, err := b.folder("backlog")
-		if err != nil {
-			return err
-		}
-		ids, err := write(dir, same(operations, 30), 150)
-		if err != nil {
-			return err
-		}
 		limits := []string{"--rpm", strconv.Itoa(rpm), "--tpm", strconv.Itoa(tpm)}
-		m, err := b.mock(ctx, dir, append(limits, "--window", "sliding", "--headers", "openai", "--latency", latency.String(), "--jitter", "500ms", "--output-tokens", "60")...)
+		s, err := b.scene(ctx, "backlog", same(operations, 30), 150,
+			append(limits, "--window", "sliding", "--headers", "openai", "--latency", latency.String(), "--jitter", "500ms", "--output-tokens", "60")...)
 		if err != nil {
 			return err
 		}
-		defer m.Kill()
-		p, err := b.run(ctx, dir, append(limits, "run", "x.jsonl", "--base-url", m.URL(), "--json")...)
+		defer s.mock.Kill()
+		o, err := s.run(ctx, limits...)
 		if err != nil {
 			return err
 		}
-		r, err := p.Report()
-		if err != nil {
-			return err
-		}
-		l, err := m.Ledger(ctx)
-		if err != nil {
-			return err
-		}
+		l := o.ledger
 		// What was reached a minute, against the limit: the search for the
 		// concurrency at the start is part of it.
 		utilization := float64(operations) / (l.Makespan - latency.Seconds()) * 60 / float64(rpm)
-		b.equal("3", name+": completed", r.Completed, operations)
+		b.equal("3", name+": completed", o.report.Completed, operations)
 		b.atMost("3", name+": refused/calls", float64(l.Refused)/float64(l.Asked), 0.005, "")
 		if operations > 5*rpm { // in a few minutes the burst at the start lifts it above 1, whatever the pace
 			b.add("3", name+": utilization of the binding limit", ">= 0.97", utilization >= 0.97, "%.3f", utilization)
 		}
 		b.atMost("3", name+": rolling minute/limit", float64(l.PeakRequests)/float64(rpm), 1, "")
 		b.add("3", name+": concurrency found by itself", "> 8 at once", l.PeakInFlight > 8, "%d at once", l.PeakInFlight)
-		return verify(outcome{ids: ids, dir: dir, report: r, ledger: l})
-	}(); err != nil {
-		b.fail("3", name, err)
-	}
+		return verify(o)
+	})
 }

@@ -23,9 +23,7 @@ func routes(ctx context.Context, b *bench) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { budgets(ctx, b) })
 	for _, c := range cases {
-		if err := c(ctx, b); err != nil {
-			b.fail("r", "routes", err)
-		}
+		b.try("r", "routes", func() error { return c(ctx, b) })
 	}
 	waiting.Wait()
 }
@@ -45,47 +43,43 @@ tasks:
 	return os.WriteFile(dir+"/routes.yaml", []byte(text), 0o600)
 }
 
-// pair is one case: two mocks, an input and a config.
+// pair is a case of two mocks, an input and a config; the scene's mock is house.
 type pair struct {
-	dir          string
-	ids          []string
-	house, cloud *harness.Mock
+	*scene
+	cloud *harness.Mock
 }
 
 // pair starts both mocks; the caller kills them.
 func (b *bench) pair(ctx context.Context, name string, n int, house, cloud []string, models, when string) (p *pair, err error) {
 	p = &pair{}
-	if p.dir, err = b.folder(name); err != nil {
-		return nil, err
-	}
-	if p.ids, err = write(p.dir, same(n, 10), 40); err != nil {
-		return nil, err
-	}
-	if p.house, err = b.mock(ctx, p.dir, house...); err != nil {
+	if p.scene, err = b.scene(ctx, name, same(n, 10), 40, house...); err != nil {
 		return nil, err
 	}
 	if p.cloud, err = b.mock(ctx, p.dir, cloud...); err != nil {
-		p.house.Kill()
+		p.mock.Kill()
 		return nil, err
 	}
-	return p, line(p.dir, p.house.URL(), p.cloud.URL(), models, when)
+	return p, line(p.dir, p.mock.URL(), p.cloud.URL(), models, when)
 }
 
 func (p *pair) kill() {
-	p.house.Kill()
+	p.mock.Kill()
 	p.cloud.Kill()
 }
 
-// run runs the case to its end and checks that no result is lost or doubled.
-func (p *pair) run(ctx context.Context, b *bench, flags ...string) (r harness.Report, err error) {
-	proc, err := b.run(ctx, p.dir, append([]string{"run", "x.jsonl", "--config", "routes.yaml", "--json"}, flags...)...)
-	if err != nil {
-		return r, err
+// routed is the command of a run by the config.
+func routed(flags ...string) []string {
+	return append([]string{"run", "x.jsonl", "--config", "routes.yaml", "--json"}, flags...)
+}
+
+// run runs the case to its end and checks that no result is lost or doubled. The
+// ledger is that of house.
+func (p *pair) run(ctx context.Context, flags ...string) (outcome, error) {
+	o, err := p.finish(ctx, routed(flags...)...)
+	if err == nil {
+		err = p.check(o.report)
 	}
-	if r, err = proc.Report(); err != nil {
-		return r, err
-	}
-	return r, p.check(r)
+	return o, err
 }
 
 func (p *pair) check(r harness.Report) error {
@@ -119,7 +113,7 @@ func spilled(ctx context.Context, b *bench, given bool) error {
 		return err
 	}
 	defer free.kill()
-	alone, err := free.run(ctx, b)
+	alone, err := free.run(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,23 +122,19 @@ func spilled(ctx context.Context, b *bench, given bool) error {
 		return err
 	}
 	defer p.kill()
-	r, err := p.run(ctx, b)
+	o, err := p.run(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := p.house.Ledger(ctx)
-	if err != nil {
-		return err
-	}
-	b.equal("r1", name+": completed", r.Completed, 60)
-	b.atMost("r1", name+": time/unthrottled pass", r.Seconds/alone.Seconds, most, "")
+	b.equal("r1", name+": completed", o.report.Completed, 60)
+	b.atMost("r1", name+": time/unthrottled pass", o.report.Seconds/alone.report.Seconds, most, "")
 	refusals := 4.0
 	if given {
 		refusals = 0
 	}
-	b.atMost("r1", name+": refused", float64(l.Refused), refusals, "")
-	again, err := p.run(ctx, b)
-	b.equal("r1", name+": calls of a second run", again.Calls, 0)
+	b.atMost("r1", name+": refused", float64(o.ledger.Refused), refusals, "")
+	again, err := p.run(ctx)
+	b.equal("r1", name+": calls of a second run", again.report.Calls, 0)
 	return err
 }
 
@@ -164,11 +154,7 @@ func failover(ctx context.Context, b *bench) error {
 			return err
 		}
 		defer p.kill()
-		r, err := p.run(ctx, b)
-		if err != nil {
-			return err
-		}
-		h, err := p.house.Ledger(ctx)
+		o, err := p.run(ctx)
 		if err != nil {
 			return err
 		}
@@ -176,8 +162,9 @@ func failover(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
+		r := o.report
 		b.equal("r2", c.name+": completed", r.Completed, 150)
-		twice := h.Billed + l.Billed - 150
+		twice := o.ledger.Billed + l.Billed - 150
 		b.add("r2", c.name+": billed twice", fmt.Sprintf("<= %d, the unknown outcomes that are told", r.PossiblyTwice), twice <= r.PossiblyTwice && (r.PossiblyTwice == 0) == (len(r.UnknownOps) == 0), "%d", twice)
 	}
 	return nil
@@ -193,25 +180,21 @@ func died(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer p.kill()
-	r, err := p.run(ctx, b)
+	o, err := p.run(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := p.house.Ledger(ctx)
-	if err != nil {
-		return err
-	}
-	entries, err := logged(ctx, p.house)
+	entries, err := logged(ctx, p.mock)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(entries, func(x, y entry) int { return x.Time.Compare(y.Time) })
 	back := entries[0].Time.Add(30 * time.Second)
 	returned := slices.IndexFunc(entries, func(e entry) bool { return e.Time.After(back) && e.Status == 200 })
-	b.equal("r3", name+": completed", r.Completed, 600)
-	b.equal("r3", name+": possibly billed twice", r.PossiblyTwice, 0)
+	b.equal("r3", name+": completed", o.report.Completed, 600)
+	b.equal("r3", name+": possibly billed twice", o.report.PossiblyTwice, 0)
 	// Probes after 1, 2, 4, 8 and 16 s beside those that open the circuit.
-	b.atMost("r3", name+": calls to the dead server", float64(l.Rejected), 25, "")
+	b.atMost("r3", name+": calls to the dead server", float64(o.ledger.Rejected), 25, "")
 	if returned < 0 {
 		return errors.New(name + ": traffic did not return")
 	}
@@ -228,7 +211,7 @@ func gone(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer func() { p.kill() }()
-	run, err := b.spawn(ctx, p.dir, nil, "run", "x.jsonl", "--config", "routes.yaml", "--json")
+	run, err := b.spawn(ctx, p.dir, nil, routed()...)
 	if err != nil {
 		return err
 	}
@@ -241,21 +224,18 @@ func gone(ctx context.Context, b *bench) error {
 	if err := reached(160); err != nil {
 		return err
 	}
-	p.house.Kill()
+	p.mock.Kill()
 	if err := reached(320); err != nil {
 		return err
 	}
-	if p.house, err = harness.StartMock(ctx, b.binary, p.dir, p.house.Addr, "--latency", "200ms"); err != nil {
+	if p.mock, err = harness.StartMock(ctx, b.binary, p.dir, p.mock.Addr, "--latency", "200ms"); err != nil {
 		return err
 	}
-	r, err := run.Report()
+	o, err := p.ended(ctx, run)
 	if err != nil {
 		return err
 	}
-	l, err := p.house.Ledger(ctx)
-	if err != nil {
-		return err
-	}
+	r, l := o.report, o.ledger
 	b.equal("r3", name+": completed", r.Completed, 400)
 	b.add("r3", name+": unknown outcomes", "<= 8 in flight", r.PossiblyTwice <= 8+2, "%d", r.PossiblyTwice)
 	b.add("r3", name+": traffic returned", "> 0 calls", l.Billed > 0, "%d calls", l.Billed)

@@ -45,24 +45,15 @@ func soak(ctx context.Context, b *bench) {
 
 // batch kills runs of one input up to ten times and lets the next one finish.
 func (s *soaked) batch(ctx context.Context, b *bench) error {
-	dir, err := b.folder("soak")
+	sc, err := b.scene(ctx, "soak", spread(3000), 40, "--latency", "100ms", "--jitter", "80ms", "--error-rate", "0.05", "--lost-rate", "0.01", "--honour-keys")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	ids, err := write(dir, spread(3000), 40)
-	if err != nil {
-		return err
-	}
-	m, err := b.mock(ctx, dir, "--latency", "100ms", "--jitter", "80ms", "--error-rate", "0.05", "--lost-rate", "0.01", "--honour-keys")
-	if err != nil {
-		return err
-	}
-	defer m.Kill()
-	args := []string{"run", "x.jsonl", "--base-url", m.URL(), "--concurrency", "32", "--json"}
-	o := outcome{ids: ids, dir: dir}
+	defer os.RemoveAll(sc.dir)
+	defer sc.mock.Kill()
+	var acked map[string]string
 	for range 10 {
-		p, err := b.spawn(ctx, dir, nil, args...)
+		p, err := sc.start(ctx, "--concurrency", "32")
 		if err != nil {
 			return err
 		}
@@ -72,34 +63,33 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 		}
 		s.kills++
 		p.Kill()
-		if o.acked, err = harness.Acknowledged(dir + "/x.results.jsonl"); err != nil {
+		if acked, err = harness.Acknowledged(sc.dir + "/x.results.jsonl"); err != nil {
 			return err
 		}
 	}
-	p, err := b.spawn(ctx, dir, nil, args...)
+	p, err := sc.start(ctx, "--concurrency", "32")
 	if err != nil {
 		return err
 	}
 	leaked := watchFiles(ctx, p)
-	if o.report, err = p.Report(); err != nil {
+	o, err := sc.ended(ctx, p)
+	if err != nil {
 		return err
 	}
-	if o.ledger, err = m.Ledger(ctx); err != nil {
-		return err
-	}
-	lines, err := harness.ReadLines(dir + "/x.results.jsonl")
+	o.acked = acked
+	lines, err := harness.ReadLines(sc.dir + "/x.results.jsonl")
 	if err != nil {
 		return err
 	}
 	s.batches++
-	s.operations += len(ids)
-	s.lost += len(ids) - len(lines)
+	s.operations += len(o.ids)
+	s.lost += len(o.ids) - len(lines)
 	s.twice += o.ledger.Twice.Extra
 	s.leaked += leaked()
 	// Retries of the killed runs are in no report: the number of calls is free.
 	o.ledger.Asked = 0
-	if o.report.Completed != len(ids) {
-		return fmt.Errorf("completed %d of %d: %s", o.report.Completed, len(ids), p.Tail())
+	if o.report.Completed != len(o.ids) {
+		return fmt.Errorf("completed %d of %d: %s", o.report.Completed, len(o.ids), p.Tail())
 	}
 	return verify(o)
 }

@@ -71,14 +71,7 @@ func toxiproxy(ctx context.Context, b *bench) {
 		return
 	}
 	defer stop()
-	ready := func() bool {
-		c, err := net.Dial("tcp", api)
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
-	}
-	if err := harness.Until(ctx, ready); err != nil {
+	if err := listening(ctx, api); err != nil {
 		b.fail("toxiproxy", "start", err)
 		return
 	}
@@ -88,9 +81,7 @@ func toxiproxy(ctx context.Context, b *bench) {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if err := toxics[i].try(ctx, b, "http://"+api, fmt.Sprintf("p%d", i)); err != nil {
-				b.fail("toxiproxy", toxics[i].name, err)
-			}
+			b.try("toxiproxy", toxics[i].name, func() error { return toxics[i].try(ctx, b, "http://"+api, fmt.Sprintf("p%d", i)) })
 		})
 	}
 	all.Wait()
@@ -99,21 +90,13 @@ func toxiproxy(ctx context.Context, b *bench) {
 // try runs a batch through one fault.
 func (x *toxic) try(ctx context.Context, b *bench, api, name string) error {
 	n := 60
-	dir, err := b.folder("toxic")
+	s, err := b.scene(ctx, "toxic", same(n, 60), 20, "--latency", "100ms", "--honour-keys", "--log-max", "0")
 	if err != nil {
 		return err
 	}
-	ids, err := write(dir, same(n, 60), 20)
-	if err != nil {
-		return err
-	}
-	m, err := b.mock(ctx, dir, "--latency", "100ms", "--honour-keys", "--log-max", "0")
-	if err != nil {
-		return err
-	}
-	defer m.Kill()
+	defer s.mock.Kill()
 	var made struct{ Listen string }
-	if err := call(ctx, api+"/proxies", map[string]any{"name": name, "listen": "127.0.0.1:0", "upstream": m.Addr, "enabled": true}, &made); err != nil {
+	if err := call(ctx, api+"/proxies", map[string]any{"name": name, "listen": "127.0.0.1:0", "upstream": s.mock.Addr, "enabled": true}, &made); err != nil {
 		return err
 	}
 	if x.kind != "" && x.kind != "down" {
@@ -121,28 +104,26 @@ func (x *toxic) try(ctx context.Context, b *bench, api, name string) error {
 			return err
 		}
 	}
-	p, err := b.spawn(ctx, dir, nil, append([]string{"run", "x.jsonl", "--base-url", "http://" + made.Listen + "/v1", "--concurrency", "12", "--max-attempts", "20", "--json"}, x.flags...)...)
+	s.url = "http://" + made.Listen + "/v1"
+	p, err := s.start(ctx, append(x.flags, "--concurrency", "12", "--max-attempts", "20")...)
 	if err != nil {
 		return err
 	}
 	defer p.Kill()
 	if x.kind == "down" {
-		if err := x.downFor(ctx, 2*time.Second, p, m, api+"/proxies/"+name, made.Listen); err != nil {
+		if err := x.downFor(ctx, 2*time.Second, p, s.mock, api+"/proxies/"+name, made.Listen); err != nil {
 			return err
 		}
 	}
-	r, err := p.Report()
+	o, err := s.ended(ctx, p)
 	if err != nil {
 		return err
 	}
-	l, err := m.Ledger(ctx)
-	if err != nil {
-		return err
-	}
+	r, l := o.report, o.ledger
 	whole := r.Completed == n && r.Failed == 0 && l.Twice.Extra == 0 && l.Asked <= r.Calls
 	b.add("toxiproxy", x.name, fmt.Sprintf("%d completed, none billed twice, requests <= attempts", n), whole,
 		"%d completed, %d billed twice, %d <= %d, in %.1f s", r.Completed, l.Twice.Extra, l.Asked, r.Calls, r.Seconds)
-	return verify(outcome{ids: ids, dir: dir, report: r, ledger: l})
+	return verify(o)
 }
 
 // downFor takes the proxy away in the middle of the run.
@@ -184,6 +165,14 @@ func call(ctx context.Context, url string, body, answer any) error {
 		return nil
 	}
 	return json.Unmarshal(raw, answer)
+}
+
+// listening waits until somebody else's server is there.
+func listening(ctx context.Context, addr string) error {
+	return harness.Until(ctx, func() bool {
+		c, err := net.Dial("tcp", addr)
+		return err == nil && c.Close() == nil
+	})
 }
 
 // daemon starts somebody else's server and returns what ends it.
