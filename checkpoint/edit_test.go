@@ -24,12 +24,13 @@ func TestPutAllAndEdit(t *testing.T) {
 	if err := s.PutAll(ops, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutAll([]*Operation{{ID: "new"}, {Seq: n + 9}}, nil); err == nil || s.Len() != n {
-		t.Fatalf("a wrong number: %v, %d rows; want %d", err, s.Len(), n)
+	err := s.PutAll([]*Operation{{ID: "new"}, {Seq: n + 9}}, nil)
+	if got := len(rows(t, s)); err == nil || got != n {
+		t.Fatalf("a wrong number: %v, %d rows; want %d", err, got, n)
 	}
 	m := testMeta()
 	m.Generation++
-	err := s.Edit(&m, func(op *Operation) bool {
+	err = s.Edit(&m, func(op *Operation) bool {
 		op.Status, op.Offset = Unknown, int64(op.Seq)*1000
 		return op.Seq%2 == 0
 	})

@@ -58,13 +58,6 @@ func (s *Store) Meta() (m Meta, err error) {
 	return m, err
 }
 
-// Len returns the number of rows, those on their way to the disk included.
-func (s *Store) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return int(s.seq)
-}
-
 // Get returns the row of a sequence number, and false if there is none.
 func (s *Store) Get(seq uint64) (op Operation, found bool, err error) {
 	err = s.view(func(tx *bolt.Tx) error {

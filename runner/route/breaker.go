@@ -24,11 +24,6 @@ const (
 	HalfOpen                     // one call, the probe
 )
 
-// String names the state.
-func (s BreakerState) String() string {
-	return [...]string{"closed", "open", "half-open"}[min(s, HalfOpen)]
-}
-
 // Breaker keeps calls away from a target that fails. It opens at five failures
 // in a row that are also half of the last twenty outcomes. After a second one
 // probe may go; each that fails doubles the wait, up to 30 s, and one that gets

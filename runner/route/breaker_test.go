@@ -93,7 +93,7 @@ func TestBreaker(t *testing.T) {
 					t.Fatalf("step %d: no grant", i)
 				}
 				if got := b.State(when(s.at)); got != s.want {
-					t.Fatalf("step %d: got %s, want %s", i, got, s.want)
+					t.Fatalf("step %d: got %d, want %d", i, got, s.want)
 				}
 				if s.want == Open && b.Allow(when(s.at)) {
 					t.Fatalf("step %d: a grant while open", i)
