@@ -93,6 +93,9 @@ func (b *book) openStore(c *Config) (err error) {
 		if b.meta, err = b.store.Meta(); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
+		if b.store.Recovered() {
+			c.Notice(fmt.Sprintf("checkpoint %s: one of its two header pages is damaged, and what was written last may be missing; going on from the other one, the output and the errors file", path))
+		}
 		return nil
 	case errors.Is(err, checkpoint.ErrLocked):
 		return inUse("checkpoint", path, path, "--checkpoint and --output")

@@ -49,6 +49,10 @@ func TestFilesDamagedBetweenRuns(t *testing.T) {
 		{"checkpoint deleted", func(d *desk) { d.remove(d.paths.Checkpoint) }, 0, "adopted 10 lines"},
 		{"checkpoint emptied", func(d *desk) { d.put(d.paths.Checkpoint, "") }, 0, "adopted 10 lines"},
 		{"checkpoint cut", func(d *desk) { d.put(d.paths.Checkpoint, d.text(d.paths.Checkpoint)[:9000]) }, 0, "adopted 10 lines"},
+		{"a header page of the checkpoint", func(d *desk) {
+			text := d.text(d.paths.Checkpoint)
+			d.put(d.paths.Checkpoint, strings.Repeat("\x00", os.Getpagesize())+text[os.Getpagesize():])
+		}, 0, "one of its two header pages is damaged"},
 		{"saved with a byte order mark", func(d *desk) { d.put(d.paths.Output, "\ufeff"+d.text(d.paths.Output)) }, 0, "found 10 lines at another place"},
 		{"last line torn", func(d *desk) {
 			text := d.text(d.paths.Output)
