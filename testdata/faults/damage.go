@@ -110,7 +110,7 @@ func damages(pages int) []damage {
 		{"text", func([]byte) []byte { return []byte("hello\n") }, nil},
 	}
 	for n := range 2 {
-		cases = append(cases, damage{fmt.Sprintf("meta page %d", n), func(b []byte) []byte { return zero(b, n*page+16, n*page+80) }, nil})
+		cases = append(cases, damage{fmt.Sprintf("meta page %d", n), func(b []byte) []byte { return zero(b, n*page+16, n*page+80) }, []string{"header pages is damaged"}})
 	}
 	for n := 2; n < pages; n++ {
 		cases = append(cases, damage{fmt.Sprintf("page %d zeroed", n), func(b []byte) []byte { return zero(b, n*page, (n+1)*page) }, nil})
@@ -201,6 +201,24 @@ func deleted(c *trial) {
 	c.say("4 losses")
 }
 
+// edit is what was done to the output, what it costs, and what a run says of it.
+type edit struct {
+	name string
+	lost int // results
+	do   func([]byte) []byte
+	word string
+}
+
+// edited plays each edit.
+func (c *trial) edited(all []edit) {
+	side(3, len(all), func(i int) {
+		e := all[i]
+		c.sub(e.name, whole, func(t *trial) {
+			t.ruined(e.lost, func() { t.change(output, e.do) }, e.word)
+		})
+	})
+}
+
 func tornOutput(c *trial) {
 	cut := func(n func(last []byte) int) func([]byte) []byte {
 		return func(b []byte) []byte {
@@ -208,12 +226,7 @@ func tornOutput(c *trial) {
 			return b[:from+n(b[from:])]
 		}
 	}
-	cases := []struct {
-		name string
-		lost int
-		edit func([]byte) []byte
-		word string
-	}{
+	cases := []edit{
 		{"one byte", 1, cut(func([]byte) int { return 1 }), "cut a torn line"},
 		{"in the middle of the JSON", 1, cut(func(last []byte) int { return len(last) / 2 }), "cut a torn line"},
 		{"in the middle of a character", 1, cut(func(last []byte) int { return bytes.Index(last, []byte("ë")) + 1 }), "cut a torn line"},
@@ -224,12 +237,7 @@ func tornOutput(c *trial) {
 		{"a beginning and blank lines", 0, func(b []byte) []byte { return append(b, "{\"cus\n\n"...) }, "cut a torn line"},
 		{"zeroes behind it, as after a power cut", 0, func(b []byte) []byte { return append(b, make([]byte, 300)...) }, "cut a torn line"},
 	}
-	side(3, len(cases), func(i int) {
-		d := cases[i]
-		c.sub(d.name, whole, func(t *trial) {
-			t.ruined(d.lost, func() { t.change(output, d.edit) }, d.word)
-		})
-	})
+	c.edited(cases)
 	c.say("%d ends", len(cases))
 }
 
@@ -240,12 +248,7 @@ func editedOutput(c *trial) {
 			return bytes.Join(edit(all[:len(all)-1]), nil)
 		}
 	}
-	cases := []struct {
-		name string
-		lost int
-		edit func([]byte) []byte
-		word string
-	}{
+	cases := []edit{
 		{"garbage for the third line", 1, lines(func(l [][]byte) [][]byte { l[2] = []byte("garbage\n"); return l }), "the first is line 3"},
 		{"binary garbage", 1, lines(func(l [][]byte) [][]byte { l[2] = []byte("\xff\xfe\x00\x01\n"); return l }), "the first is line 3"},
 		{"garbage for the first line", 1, lines(func(l [][]byte) [][]byte { l[0] = []byte("garbage\n"); return l }), "the first is line 1"},
@@ -262,12 +265,7 @@ func editedOutput(c *trial) {
 		{"blank lines between", 0, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\n\n")) }, ""},
 		{"indented", 0, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n{"), []byte("\n  {")) }, ""},
 	}
-	side(3, len(cases), func(i int) {
-		d := cases[i]
-		c.sub(d.name, whole, func(t *trial) {
-			t.ruined(d.lost, func() { t.change(output, d.edit) }, d.word)
-		})
-	})
+	c.edited(cases)
 	c.sub("one line with a BOM, and no checkpoint", 3, func(t *trial) {
 		t.mock("--honour-keys")
 		t.run(0, "--limit", "1")

@@ -144,39 +144,48 @@ func piped(c *trial) {
 		t.check(err)
 		t.want(len(files) == 1, "%d files of results, want one", len(files))
 	})
-	c.sub("standard input, killed, and the command that it named", 0, func(t *trial) {
-		t.mock("--latency", "300ms", "--honour-keys")
-		var text strings.Builder
-		for i := range 40 {
-			text.WriteString(line(fmt.Sprint("n", i), fmt.Sprintf("Number %d.", i)))
+	c.sub("standard input, killed, and the command that it named", 0, killedPipe)
+	c.sub("FIFO", 0, fifo)
+	zippedInputs(c)
+}
+
+// killedPipe goes on, after a kill, with the command that the run named.
+func killedPipe(t *trial) {
+	t.mock("--latency", "300ms", "--honour-keys")
+	var text strings.Builder
+	for i := range 40 {
+		text.WriteString(line(fmt.Sprint("n", i), fmt.Sprintf("Number %d.", i)))
+	}
+	p := t.spawn(how{stdin: strings.NewReader(text.String())}, "run", "-", "--base-url", t.server.URL(), "--concurrency", "4")
+	t.until("calls", func() bool { return t.stats().Asked > 6 })
+	p.Signal(syscall.SIGKILL)
+	p.Wait()
+	_, rest, ok := strings.Cut(p.Errs.String(), "llmbatch run ")
+	t.want(ok, "no command to go on: %s", p.Tail())
+	spool := strings.Fields(rest)[0]
+	p = t.spawn(how{}, "run", spool, "--base-url", t.server.URL(), "--concurrency", "4", "--json")
+	t.want(p.Wait() == 0, "exit status %d: %s", p.Wait(), p.Tail())
+	t.check(p.result())
+	t.want(p.report.Completed == 40 && t.stats().Twice.Extra == 0, "%+v; %d billed twice", p.report, t.stats().Twice.Extra)
+}
+
+func fifo(t *trial) {
+	t.mock()
+	t.check(syscall.Mkfifo(t.dir+"/x.jsonl", 0o600))
+	go func() {
+		f, err := os.OpenFile(t.dir+"/x.jsonl", os.O_WRONLY, 0)
+		if err == nil {
+			_, _ = f.WriteString(line("a", "One.")) // its reader decides
+			_ = f.Close()
 		}
-		p := t.spawn(how{stdin: strings.NewReader(text.String())}, "run", "-", "--base-url", t.server.URL(), "--concurrency", "4")
-		t.until("calls", func() bool { return t.stats().Asked > 6 })
-		p.Signal(syscall.SIGKILL)
-		p.Wait()
-		_, rest, ok := strings.Cut(p.Errs.String(), "llmbatch run ")
-		t.want(ok, "no command to go on: %s", p.Tail())
-		spool := strings.Fields(rest)[0]
-		p = t.spawn(how{}, "run", spool, "--base-url", t.server.URL(), "--concurrency", "4", "--json")
-		t.want(p.Wait() == 0, "exit status %d: %s", p.Wait(), p.Tail())
-		t.check(p.result())
-		t.want(p.report.Completed == 40 && t.stats().Twice.Extra == 0, "%+v; %d billed twice", p.report, t.stats().Twice.Extra)
-	})
-	c.sub("FIFO", 0, func(t *trial) {
-		t.mock()
-		t.check(syscall.Mkfifo(t.dir+"/x.jsonl", 0o600))
-		go func() {
-			f, err := os.OpenFile(t.dir+"/x.jsonl", os.O_WRONLY, 0)
-			if err == nil {
-				_, _ = f.WriteString(line("a", "One.")) // its reader decides
-				_ = f.Close()
-			}
-		}()
-		p := t.start(how{})
-		t.want(p.Wait() == 0 || p.Wait() == 2, "exit status %d: %s", p.Wait(), p.Tail())
-		t.quick(p.took() < 20*time.Second, "took %s", p.took())
-		t.say("FIFO: exit %d", p.Wait())
-	})
+	}()
+	p := t.start(how{})
+	t.want(p.Wait() == 0 || p.Wait() == 2, "exit status %d: %s", p.Wait(), p.Tail())
+	t.quick(p.took() < 20*time.Second, "took %s", p.took())
+	t.say("FIFO: exit %d", p.Wait())
+}
+
+func zippedInputs(c *trial) {
 	one, two := zipped(line("a", "One.")), zipped(line("b", "Two."))
 	cases := []struct {
 		name, data string
