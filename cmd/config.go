@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -100,40 +101,17 @@ func (f *configured) apply(cfg *runner.Config) error {
 	if f.file.Degrades() {
 		cfg.Degradation = &f.file.Degradation
 	}
-	f.lanes, f.reasons = map[route.Ref]int{}, map[int]error{}
-	routes := map[string]*runner.Route{}
-	var text strings.Builder
-	names := []string{""}
-	for name := range f.file.Tasks {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		r, err := f.file.Resolve(name, f.flags)
-		if errors.Is(err, route.ErrNoRoute) {
-			continue // no line may need it
-		}
-		if err != nil {
-			return usagef("", "%s", err)
-		}
-		mine := &runner.Route{Route: r}
-		for i := range r.Targets {
-			n := f.add(&r.Targets[i])
-			mine.Lanes = append(mine.Lanes, n)
-			mine.Clients = append(mine.Clients, f.hurried(n, &r.Targets[i]))
-		}
-		routes[name] = mine
-		if _, same := f.file.Tasks[route.DefaultTask]; same && name == "" && f.flags.Provider+f.flags.Model == "" {
-			continue // its text is that of the default task
-		}
-		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
+	tasks := slices.Sorted(maps.Keys(f.file.Tasks))
+	routes, text, err := f.resolve(append([]string{""}, tasks...))
+	if err != nil {
+		return err
 	}
 	cfg.Targets, cfg.ForModel = f.targets, f.forModel
 	cfg.Settings.Anthropic = slices.ContainsFunc(f.from, func(t route.Target) bool {
 		p, _ := provider.Lookup(t.Kind)
 		return p.TakesMessages()
 	})
-	cfg.Routes = &runner.Routes{Tasks: names[1:], Text: text.String(), Resolve: func(task string) (*runner.Route, error) {
+	cfg.Routes = &runner.Routes{Tasks: tasks, Text: text, Resolve: func(task string) (*runner.Route, error) {
 		r := routes[task]
 		if r == nil {
 			r = routes[""]
@@ -155,6 +133,35 @@ func (f *configured) apply(cfg *runner.Config) error {
 		cfg.Settings.Model = main.Targets[0].Model
 	}
 	return nil
+}
+
+// resolve makes the route of each task ("" is a line without one) that has one,
+// the targets' lanes and the text of all.
+func (f *configured) resolve(tasks []string) (routes map[string]*runner.Route, all string, err error) {
+	f.lanes, f.reasons = map[route.Ref]int{}, map[int]error{}
+	routes = map[string]*runner.Route{}
+	var text strings.Builder
+	for _, name := range tasks {
+		r, err := f.file.Resolve(name, f.flags)
+		if errors.Is(err, route.ErrNoRoute) {
+			continue // no line may need it
+		}
+		if err != nil {
+			return nil, "", usagef("", "%s", err)
+		}
+		mine := &runner.Route{Route: r}
+		for i := range r.Targets {
+			n := f.add(&r.Targets[i])
+			mine.Lanes = append(mine.Lanes, n)
+			mine.Clients = append(mine.Clients, f.hurried(n, &r.Targets[i]))
+		}
+		routes[name] = mine
+		if _, same := f.file.Tasks[route.DefaultTask]; same && name == "" && f.flags.Provider+f.flags.Model == "" {
+			continue // its text is that of the default task
+		}
+		fmt.Fprintf(&text, "%s: %s\n", name, runner.RouteText(mine, f.targets))
+	}
+	return routes, text.String(), nil
 }
 
 // usable refuses a route whose first target cannot be called, nor one that takes

@@ -42,6 +42,12 @@ var errGraceOver = errors.New("the grace time for calls in flight is over")
 func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer func() {
+		stopFeed()
+		r.feeders.Wait()
+		r.attempts.Wait()
+		cancel(nil)
+	}()
 	lots := newLots()
 	d := &dispatcher{run: r, wire: wire, cancel: cancel, lots: lots, fed: r.feed(feedCtx, lots), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
 	d.read = func(entries []int) <-chan *chunk[*job] {
@@ -59,18 +65,15 @@ func (r *run) dispatch(ctx context.Context) error {
 	}
 	forecast, err := r.forecast()
 	if err != nil {
-		stopFeed()
-		r.feeders.Wait()
 		return err
 	}
 	r.Notice(forecast)
 	d.press(time.Now())
-	defer func() {
-		stopFeed()
-		r.feeders.Wait()
-		r.attempts.Wait()
-		cancel(nil)
-	}()
+	return d.loop(ctx)
+}
+
+// loop goes on until nothing is left to do, or the run is stopped.
+func (d *dispatcher) loop(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	interrupted := ctx.Done()
@@ -93,7 +96,7 @@ func (r *run) dispatch(ctx context.Context) error {
 			fed = d.fed
 		}
 		select {
-		case ev := <-r.events:
+		case ev := <-d.events:
 			d.handle(ev)
 			d.drain()
 		case c, ok := <-fed:

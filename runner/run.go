@@ -104,46 +104,54 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.book, err = openBook(r.Config, r.index, settings); err != nil {
 		return err
 	}
+	if err := r.resume(settings); err != nil {
+		return errors.Join(err, r.book.discard(r.Config))
+	}
+	r.tellPlan()
+	return nil
+}
+
+// resume brings book and files together, plans what is left to do, and makes the
+// scheduler.
+func (r *run) resume(settings map[string]string) (err error) {
 	// Asked to rerun, every finished request is compared, also after an
 	// earlier run was told to keep what it found; and so is what a rebuilt
 	// checkpoint holds, since nothing says which settings it was made under.
 	changed := r.book.fresh || r.Changed == Rerun || len(settingsDiff(r.book.meta.Settings, settings)) > 0
-	if err = r.book.reconcile(r.Config); err == nil {
-		r.plan, err = r.book.makePlan(r.Config, r.started, changed)
+	if err = r.book.reconcile(r.Config); err != nil {
+		return err
 	}
-	if err == nil && r.book.fresh && r.plan.foreign() {
-		err = usage("give this input its own --output, or --restart to move the old files aside",
+	if r.plan, err = r.book.makePlan(r.Config, r.started, changed); err != nil {
+		return err
+	}
+	if r.book.fresh && r.plan.foreign() {
+		return usage("give this input its own --output, or --restart to move the old files aside",
 			"the results in %s belong to another input, or to other settings: none of their requests would be sent now", r.Paths.Output)
 	}
-	if err == nil {
-		// Every row has been compared with this input by now.
-		m := r.book.meta
-		r.book.before = m.Settings
-		m.InputName, m.InputSHA = filepath.Base(r.Paths.Input), inputSHA(r.Config)
-		m.Settings, m.Operations = settings, int64(r.index.Len())
-		if len(r.plan.charging) == 0 {
-			m.Charging = nil
-		}
-		r.book.meta, err = m, r.book.store.SetMeta(m)
+	// Every row has been compared with this input by now.
+	m := r.book.meta
+	r.book.before = m.Settings
+	m.InputName, m.InputSHA = filepath.Base(r.Paths.Input), inputSHA(r.Config)
+	m.Settings, m.Operations = settings, int64(r.index.Len())
+	if len(r.plan.charging) == 0 {
+		m.Charging = nil
 	}
-	if err == nil {
-		r.sched = newScheduler(r.Config, r.plan, r.started)
-		r.record, err = newRecorder(r)
+	r.book.meta = m
+	if err := r.book.store.SetMeta(m); err != nil {
+		return err
 	}
-	if err == nil {
-		r.sched.watch = r.observe
-		if r.cache != nil {
-			r.sched.kept, r.sched.keptBy = r.kept, r.keptBy
-		}
-		r.sched.press.steps = r.Degradation
-		for _, what := range r.sched.shutUnusable() {
-			r.Notice(what)
-		}
+	r.sched = newScheduler(r.Config, r.plan, r.started)
+	if r.record, err = newRecorder(r); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, r.book.discard(r.Config))
+	r.sched.watch = r.observe
+	if r.cache != nil {
+		r.sched.kept, r.sched.keptBy = r.kept, r.keptBy
 	}
-	r.tellPlan()
+	r.sched.press.steps = r.Degradation
+	for _, what := range r.sched.shutUnusable() {
+		r.Notice(what)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/money"
@@ -269,17 +270,16 @@ func (c *Config) shareLimits(t *Target) {
 
 // overlay sets the fields of t that over gives.
 func overlay(t *provider.Timeouts, over provider.Timeouts) {
-	if over.Connect > 0 {
-		t.Connect = over.Connect
-	}
-	if over.Headers > 0 {
-		t.Headers = over.Headers
-	}
-	if over.Idle > 0 {
-		t.Idle = over.Idle
-	}
-	if over.Total > 0 {
-		t.Total = over.Total
+	take(&t.Connect, over.Connect)
+	take(&t.Headers, over.Headers)
+	take(&t.Idle, over.Idle)
+	take(&t.Total, over.Total)
+}
+
+// take sets a field to a value that is given, which 0 is not.
+func take[T int | time.Duration](field *T, over T) {
+	if over > 0 {
+		*field = over
 	}
 }
 
@@ -337,23 +337,11 @@ func (r *Route) add(t Target, when Set) {
 
 // override sets the fields of p that flags give.
 func override(p *retry.Policy, over retry.Policy) {
-	if over.MaxAttempts > 0 {
-		p.MaxAttempts = over.MaxAttempts
-	}
-	if over.MaxTotal > 0 {
-		p.MaxTotal = over.MaxTotal
-	}
-	if over.Base > 0 {
-		p.Base = over.Base
-	}
-	if over.Cap > 0 {
-		p.Cap = over.Cap
-	}
-	if over.MaxWait > 0 {
-		p.MaxWait = over.MaxWait
-	}
-	if over.MaxOutage > 0 {
-		p.MaxOutage = over.MaxOutage
-	}
+	take(&p.MaxAttempts, over.MaxAttempts)
+	take(&p.MaxTotal, over.MaxTotal)
+	take(&p.Base, over.Base)
+	take(&p.Cap, over.Cap)
+	take(&p.MaxWait, over.MaxWait)
+	take(&p.MaxOutage, over.MaxOutage)
 	p.HoldUnknown = p.HoldUnknown || over.HoldUnknown
 }
