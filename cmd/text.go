@@ -13,6 +13,7 @@ import (
 
 // clean makes text from servers, inputs and file names harmless on a
 // terminal: control and direction-changing characters are written as escapes.
+// Others that do not show, such as the joiners of emoji, change nothing there.
 func clean(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -24,7 +24,7 @@ func Remedy(class string) (Again, string) {
 	kind, known := provider.ParseKind(class)
 	switch {
 	case class == ClassInvalid:
-		return AgainMended, "mend the line in the input"
+		return AgainMended, "mend the line in the input, then run again"
 	case strings.HasPrefix(class, classTooLarge):
 		return AgainMended, "lower max_tokens, split the prompt or raise the limit, then --retry-failed=" + class
 	case !known:

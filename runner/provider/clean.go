@@ -133,7 +133,7 @@ func (r *Redactor) clean(s string, limit int) string {
 			b.WriteByte(' ')
 			blank = false
 		}
-		if hidden(c) {
+		if Hidden(c) {
 			fmt.Fprintf(&b, `\u%04x`, c)
 			continue
 		}
@@ -142,9 +142,9 @@ func (r *Redactor) clean(s string, limit int) string {
 	return cut(b.String(), limit)
 }
 
-// hidden reports characters that act on a terminal instead of showing:
+// Hidden reports characters that act on a terminal or a page instead of showing:
 // C0, DEL, C1, and all format characters, bidirectional overrides among them.
-func hidden(c rune) bool {
+func Hidden(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029'
 }
 

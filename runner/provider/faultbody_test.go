@@ -45,7 +45,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, head, tail string) {
 		body := head + canary + tail
 		message := r.Clean(body)
-		if len(message) > maxMessage || strings.Contains(message, canary[:12]) || strings.ContainsFunc(message, hidden) {
+		if len(message) > maxMessage || strings.Contains(message, canary[:12]) || strings.ContainsFunc(message, Hidden) {
 			t.Errorf("%q became %q", body, message)
 		}
 		kept := r.FaultBody(http.Header{}, []byte(body))

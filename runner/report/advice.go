@@ -189,8 +189,8 @@ func (b *batch) changes() (all []change) {
 		edit(&c.Replay)
 		all = append(all, c)
 	}
-	doubled := []string{}
-	for _, name := range []string{"rpm", "tpm", "itpm", "otpm", "rpd", "tpd"} {
+	doubled, names := []string{}, []string{"rpm", "tpm", "itpm", "otpm", "rpd", "tpd"}
+	for _, name := range names {
 		if n := capOf(&b.Limits, name).N; n > 0 {
 			try(fmt.Sprintf(higher+"%s %s instead of %s", grouped(2*n), unitOf(name), grouped(n)), "if the account's limit can be raised", func(r *runner.Replay) { capOf(&r.Limits, name).N *= 2 })
 			doubled = append(doubled, fmt.Sprintf("%s %s", grouped(2*n), unitOf(name)))
@@ -203,8 +203,8 @@ func (b *batch) changes() (all []change) {
 	if len(doubled) > 1 {
 		try(twice+" ("+strings.Join(doubled, ", ")+")", "one limit alone leaves the others in force", func(r *runner.Replay) {
 			r.Limits.Concurrency *= 2
-			for _, c := range []*limit.Cap{&r.Limits.RPM, &r.Limits.TPM, &r.Limits.ITPM, &r.Limits.OTPM, &r.Limits.RPD, &r.Limits.TPD} {
-				c.N *= 2
+			for _, name := range names {
+				capOf(&r.Limits, name).N *= 2
 			}
 		})
 	}

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/llmbatch/llmbatch/runner"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/result"
-	"github.com/llmbatch/llmbatch/runner/retry"
 )
 
 // Bounds of what a page takes from servers and inputs.
@@ -34,7 +34,8 @@ func (f failures) add(l *result.Line) {
 			class = "other"
 		}
 		if have = f[class]; have == nil {
-			have = &Failure{Class: class, Advice: advice(class)}
+			_, advice := runner.Remedy(class)
+			have = &Failure{Class: class, Advice: advice}
 			f[class] = have
 		}
 	}
@@ -62,21 +63,6 @@ func (f failures) sorted() []Failure {
 	return all
 }
 
-// advice is what to do about a class of failures.
-func advice(class string) string {
-	if kind, ok := provider.ParseKind(class); ok {
-		return retry.Advice(kind)
-	}
-	switch {
-	case class == runner.ClassInvalid:
-		return "mend the line in the input, then run again"
-	case strings.HasPrefix(class, "request_exceeds_"):
-		return "lower max_tokens, split the prompt, or raise the limit"
-	default:
-		return "read the message, then run again with --retry-failed"
-	}
-}
-
 // clean makes text of others harmless and short: control and direction-changing
 // characters are written as escapes, and what is too long is cut.
 func clean(s string, most int) string {
@@ -90,8 +76,7 @@ func clean(s string, most int) string {
 		switch {
 		case r == '\n' || r == '\t':
 			b.WriteRune(' ')
-		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x061c || r >= 0x200b && r <= 0x200f ||
-			r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069 || r == 0xfeff || r == 0xfffd || r >= 0xe0000 && r <= 0xe007f:
+		case provider.Hidden(r) || r == utf8.RuneError:
 			fmt.Fprintf(&b, "\\u%04x", r)
 		default:
 			b.WriteRune(r)
