@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,8 +56,6 @@ in all, so that those of a long run stand for more time each.`,
 func readReport(paths runner.Paths) (*report.Source, error) {
 	src, err := report.Read(paths)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", paths.Checkpoint)
 	case errors.Is(err, checkpoint.ErrLocked):
 		return nil, fmt.Errorf("checkpoint %s is in use, and its run has published nothing yet", paths.Checkpoint)
 	case err != nil:

@@ -111,8 +111,6 @@ func readStanding(path string) (*standing, error) {
 		}
 		st.derive()
 		return st, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
 	case err != nil:
 		return nil, unreadable(path, err)
 	}
@@ -132,6 +130,9 @@ func readStanding(path string) (*standing, error) {
 
 // unreadable says what to do about a checkpoint that cannot be read.
 func unreadable(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
+	}
 	e := &runner.Error{Msg: "checkpoint " + path, Err: err}
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		e.Hint = "llmbatch run with the same flags keeps it aside and rebuilds it from the output and errors files"
@@ -176,7 +177,7 @@ func (st *standing) add(op *checkpoint.Operation) {
 		unknown++
 	}
 	for _, a := range op.Attempts {
-		if a.Class == "unknown" {
+		if a.Class == runner.ClassUnknown {
 			unknown++
 		}
 		if st.First.IsZero() || a.At.Before(st.First) {

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner"
 )
 
 // doubt is an operation of which the provider may have billed a call that
@@ -27,8 +27,6 @@ func listUnknown(env Env, path string, asJSON bool) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return usagef("wait for its end; llmbatch status shows the first of them meanwhile", "checkpoint %s is in use by a run", path)
-	case errors.Is(err, fs.ErrNotExist):
-		return usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
 	case err != nil:
 		return unreadable(path, err)
 	}
@@ -38,7 +36,7 @@ func listUnknown(env Env, path string, asJSON bool) error {
 		d := doubt{ID: op.ID, Line: op.Line, State: op.Status.String(), Key: op.Key}
 		for i, a := range op.Attempts {
 			// The last call of a row in flight without a run was cut off by a crash.
-			if a.Class == "unknown" || op.Status == checkpoint.InFlight && i == len(op.Attempts)-1 {
+			if a.Class == runner.ClassUnknown || op.Status == checkpoint.InFlight && i == len(op.Attempts)-1 {
 				d.Calls = append(d.Calls, attempt{a.Provider, a.Model, a.At.UTC(), a.StatusCode, a.Class, a.LookedUp})
 			}
 		}

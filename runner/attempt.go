@@ -50,7 +50,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		mine.StatusCode, mine.Class, mine.RequestID, mine.Sent = perr.StatusCode, perr.Kind.String(), perr.RequestID, perr.Sent
 		mine.AnswerID, j.op.RequestID = perr.AnswerID, perr.RequestID
 		if perr.Unknown() {
-			mine.Class = classUnknown
+			mine.Class = ClassUnknown
 		}
 		if !perr.SentAt.IsZero() {
 			mine.At = perr.SentAt

@@ -35,7 +35,7 @@ func (s *scheduler) findable(j *job) bool {
 		return false
 	}
 	last, l := &j.op.Attempts[n-1], s.lane(j)
-	if last.Class != classUnknown || last.AnswerID == "" || last.Provider != l.Provider || j.looked == last.AnswerID {
+	if last.Class != ClassUnknown || last.AnswerID == "" || last.Provider != l.Provider || j.looked == last.AnswerID {
 		return false
 	}
 	_, can := l.Client.(provider.Looker)
@@ -188,7 +188,7 @@ func (s *scheduler) found(now time.Time, j *job, resp *provider.Response) {
 func (s *scheduler) settled(j *job) {
 	s.count.Resolved++
 	for i := range j.op.Attempts {
-		if j.op.Attempts[i].Class == classUnknown {
+		if j.op.Attempts[i].Class == ClassUnknown {
 			return
 		}
 	}

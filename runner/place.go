@@ -141,7 +141,7 @@ type fallback struct{ From, To, Reason string }
 func (s *scheduler) doubtful(now time.Time, j *job) bool {
 	for i := range j.op.Attempts {
 		a := &j.op.Attempts[i]
-		if a.Class != classUnknown || a.Provider != s.lane(j).Provider {
+		if a.Class != ClassUnknown || a.Provider != s.lane(j).Provider {
 			continue
 		}
 		since := a.At

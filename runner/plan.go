@@ -171,7 +171,7 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 		// The process died with the call recorded: it may have been sent.
 		op.Status = checkpoint.Unknown
 		if n := len(op.Attempts); n > 0 {
-			op.Attempts[n-1].Class, op.Attempts[n-1].Sent = classUnknown, true
+			op.Attempts[n-1].Class, op.Attempts[n-1].Sent = ClassUnknown, true
 		}
 		op.NotBefore = lastAttempt(op).Add(retry.ReconcileDelay)
 		p.noteUnknown(op.ID)
@@ -330,9 +330,11 @@ func lastAttempt(op *checkpoint.Operation) time.Time {
 // retry puts them back: they have to be mended.
 const ClassInvalid = "invalid_line"
 
+// ClassUnknown is the class of attempts whose outcome is not known.
+const ClassUnknown = "unknown"
+
 // Classes of failures that no provider sends.
 const (
-	classUnknown  = "unknown"          // an attempt whose outcome is not known
 	classTooLarge = "request_exceeds_" // + rpm, tpm …: larger than a whole budget
 	classInternal = "internal"         // a defect met one operation
 )

@@ -91,7 +91,7 @@ func (s *Source) stored(store *checkpoint.Store) error {
 	r.Operations, r.Counted = meta.Operations, true
 	err = store.All(func(op *checkpoint.Operation) error {
 		for _, a := range op.Attempts {
-			if a.Class == classUnknown {
+			if a.Class == runner.ClassUnknown {
 				r.Doubtful++
 			}
 		}

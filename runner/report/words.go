@@ -10,12 +10,9 @@ import (
 	"github.com/llmbatch/llmbatch/runner"
 )
 
-// classUnknown is the class of calls whose outcome is unknown.
-const classUnknown = "unknown"
-
 // classWords is a class of failed calls as people read it.
 func classWords(class string) string {
-	if class == classUnknown {
+	if class == runner.ClassUnknown {
 		return "unknown outcome"
 	}
 	return class

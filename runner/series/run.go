@@ -29,7 +29,7 @@ type Run struct {
 	Refused   Tally     `json:"refused,omitempty"`           // by limit
 	Retried   Tally     `json:"retried,omitempty"`           // by the class before
 	Bound     Tally     `json:"bound_ms,omitempty"`          // by what held calls back; "" = nothing
-	Fallbacks Tally     `json:"fallbacks,omitempty"`         // "from → to (reason)"
+	Fallbacks Tally     `json:"fallbacks,omitempty"`         // "house/small to cloud/large (reason)"
 	Completed int64     `json:"completed,omitempty"`         // operations
 	Spared    int64     `json:"copies,omitempty"`            // operations served by another's answer
 	Doubtful  int64     `json:"unknown_outcomes,omitempty"`  // calls that may have been billed
