@@ -44,14 +44,7 @@ data: {"type":"message_stop"}
 // dial makes a client with the canary for a key.
 func dial(t testing.TB, base string, o provider.TransportOptions) *Client {
 	t.Helper()
-	p, _ := provider.Lookup("anthropic")
-	key, err := provider.NewSecret(canary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := provider.NewTransport(o)
-	t.Cleanup(tr.Close)
-	c, err := New(provider.Options{Profile: p, BaseURL: base, Key: key, Transport: tr})
+	c, err := New(providertest.Options(t, "anthropic", canary, base, o))
 	if err != nil {
 		t.Fatal(err)
 	}

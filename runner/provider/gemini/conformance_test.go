@@ -29,17 +29,11 @@ data: {"candidates":[{"content":{"parts":[{"text":"there"}],"role":"model"},"fin
 // dial makes a client with the canary for a key.
 func dial(t testing.TB, base string, o provider.TransportOptions) *Client {
 	t.Helper()
-	p, ok := provider.Lookup("google")
-	if !ok || p.Name != "gemini" {
+	opt := providertest.Options(t, "google", canary, base, o)
+	if opt.Profile.Name != "gemini" {
 		t.Fatal("google is no name of gemini's profile")
 	}
-	key, err := provider.NewSecret(canary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := provider.NewTransport(o)
-	t.Cleanup(tr.Close)
-	c, err := New(provider.Options{Profile: p, BaseURL: base, Key: key, Transport: tr})
+	c, err := New(opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,17 +39,7 @@ func dial(t testing.TB, profile, base string, o provider.TransportOptions) *Clie
 	if profile == "" {
 		profile = "openai"
 	}
-	p, ok := provider.Lookup(profile)
-	if !ok {
-		t.Fatalf("no profile %q", profile)
-	}
-	key, err := provider.NewSecret(canary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := provider.NewTransport(o)
-	t.Cleanup(tr.Close)
-	c, err := New(provider.Options{Profile: p, BaseURL: base, Key: key, Transport: tr})
+	c, err := New(providertest.Options(t, profile, canary, base, o))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
 	"github.com/llmbatch/llmbatch/runner/provider/gemini"
 	"github.com/llmbatch/llmbatch/runner/provider/openai"
+	"github.com/llmbatch/llmbatch/runner/provider/providertest"
 )
 
 // clients makes one client a wire format, all calling the mock.
@@ -25,15 +26,8 @@ func clients(t *testing.T, s *fake.Server) map[string]provider.Client {
 // clientsAt makes one client a wire format; without rt they call over the network.
 func clientsAt(t *testing.T, base string, rt http.RoundTripper) map[string]provider.Client {
 	t.Helper()
-	key, err := provider.NewSecret("CANARY-key-12345")
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := func(name, path string) provider.Options {
-		p, _ := provider.Lookup(name)
-		tr := provider.NewTransport(provider.TransportOptions{RoundTripper: rt})
-		t.Cleanup(tr.Close)
-		return provider.Options{Profile: p, BaseURL: base + path, Key: key, Transport: tr}
+		return providertest.Options(t, name, "CANARY-key-12345", base+path, provider.TransportOptions{RoundTripper: rt})
 	}
 	oc, err1 := openai.New(o("openai", "/v1"))
 	ac, err2 := anthropic.New(o("anthropic", ""))

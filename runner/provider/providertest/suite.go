@@ -31,6 +31,23 @@ type Harness struct {
 	Lookups []Lookup
 }
 
+// Options are those of a client of a profile, with a key, at a base URL. Its
+// transport ends with the test.
+func Options(t testing.TB, profile, key, base string, o provider.TransportOptions) provider.Options {
+	t.Helper()
+	p, ok := provider.Lookup(profile)
+	if !ok {
+		t.Fatalf("no profile %q", profile)
+	}
+	secret, err := provider.NewSecret(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := provider.NewTransport(o)
+	t.Cleanup(tr.Close)
+	return provider.Options{Profile: p, BaseURL: base, Key: secret, Transport: tr}
+}
+
 // Run runs the whole suite.
 func Run(t *testing.T, h Harness) {
 	t.Run("wire", h.wire)
