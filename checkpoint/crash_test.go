@@ -147,12 +147,19 @@ func checkFull(t *testing.T, s *Store, path string, want error, makeRoom func())
 	}
 }
 
-func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+// smallDisk is a folder on a file system of its own.
+func smallDisk(t *testing.T, size string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("no tmpfs here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+func TestDiskFull(t *testing.T) {
+	dir := smallDisk(t, "256k")
 	path := filepath.Join(dir, "x.db")
 	s, err := Create(path, testMeta(), Options{CommitGap: -1})
 	if err != nil {
@@ -166,11 +173,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestCreateOnFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
-		t.Skipf("no tmpfs here: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	dir := smallDisk(t, "4k")
 	if _, err := Create(filepath.Join(dir, "x.db"), testMeta(), Options{}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want ENOSPC", err)
 	}
@@ -180,11 +183,7 @@ func TestCreateOnFullDisk(t *testing.T) {
 }
 
 func TestEditOnFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
-		t.Skipf("no tmpfs here: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	dir := smallDisk(t, "512k")
 	path := filepath.Join(dir, "x.db")
 	s, err := Create(path, testMeta(), Options{CommitGap: -1})
 	if err != nil {
