@@ -172,7 +172,7 @@ func (s *scheduler) found(now time.Time, j *job, resp *provider.Response) {
 		s.money.spent -= j.dear
 	}
 	if resp.Usage.Known {
-		s.money.spent += l.Price.Cost(resp.Usage.Input, resp.Usage.Output)
+		s.money.spent += l.Price.Bill(resp.Usage.Input, resp.Usage.Cached, resp.Usage.Output)
 		s.count.used(resp.Usage)
 	} else {
 		l.charge(j)

@@ -136,7 +136,7 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 			if c.Dedupe && op.CopyOf == "" {
 				p.digests[op.Digest] = op.Seq
 			}
-			p.spent += c.price(op.Provider, op.Model).Cost(op.Usage.Input, op.Usage.Output)
+			p.spent += c.price(op.Provider, op.Model).Bill(op.Usage.Input, op.Usage.Cached, op.Usage.Output)
 			if len(op.Degraded) > 0 {
 				p.degraded++
 			}

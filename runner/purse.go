@@ -34,7 +34,7 @@ func (p *purse) reserve(price money.Price, j *job) {
 func (p *purse) settle(price money.Price, j *job, u provider.Usage) {
 	p.open -= j.dear
 	if u.Known {
-		p.spent += price.Cost(u.Input, u.Output)
+		p.spent += price.Bill(u.Input, u.Cached, u.Output)
 	} else {
 		p.spent += j.dear
 	}

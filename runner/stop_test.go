@@ -184,6 +184,33 @@ func TestMaxCostIsNeverPassed(t *testing.T) {
 	}
 }
 
+// Tokens that the provider had in its cache cost what the user says they do, also
+// in the account of a later run.
+func TestCachedTokensAtTheirPrice(t *testing.T) {
+	t.Parallel()
+	price := money.Price{Input: 10e9, Output: 2e9, Known: true, Cached: 1e9, CachedKnown: true}
+	bubble(t, fake.Config{Output: 8, Cached: 3, Count: tokensOf}, func(d *desk) {
+		d.input(prompts(10)...)
+		s := d.run(func(c *Config) { c.Targets[0].Price = price })
+		var want money.Amount
+		for _, op := range d.rows() {
+			if op.Usage.Cached != 3 {
+				d.Fatalf("got %d cached tokens, want 3", op.Usage.Cached)
+			}
+			want += price.Cost(op.Usage.Input-3, op.Usage.Output) + 3*price.Cached
+		}
+		if s.Cost != want.String() {
+			d.Errorf("got a cost of %s, want %s", s.Cost, want)
+		}
+		d.input(prompts(11)...)
+		s = d.run(func(c *Config) { c.Targets[0].Price, c.MaxCost = price, want })
+		d.wantStop(s, StopBound, "")
+		if !strings.HasSuffix(s.Stop.Reason, "spent so far: "+want.String()) {
+			d.Errorf("got %q, want %s spent", s.Stop.Reason, want)
+		}
+	})
+}
+
 // After twenty short answers little is reserved for the long one; the bound
 // has to allow for the whole cap all the same.
 func TestMaxCostCountsTheCapWhateverWasLearned(t *testing.T) {

@@ -99,15 +99,6 @@ func (h *Health) Down() bool {
 	return h.bad > recent/2 || h.lost > 0 && (h.lost == h.seen || h.lost >= 3)
 }
 
-// Outage returns since when the route has failed without one success; zero if
-// it is not down.
-func (h *Health) Outage() time.Time {
-	if !h.Down() {
-		return time.Time{}
-	}
-	return h.failing
-}
-
 // pause returns until when a route that is down rests. All failures that come
 // in during a pause share it; each pause after that may be longer.
 func (h *Health) pause(now time.Time, rnd func() float64, p Policy) time.Time {

@@ -283,6 +283,7 @@ func TestLoadErrors(t *testing.T) {
 		{"models:\n  openai/a: {concurrency: 0}", `routes.yaml:2: models: openai/a: concurrency: want a whole number from 1 to 100000, got "0"`},
 		{"models:\n  openai/a: {accounting: most}", `routes.yaml:2: models: openai/a: accounting: want sum, max, input, split or none, got "most"`},
 		{"models:\n  openai/a: {price: {input: 3}}", `routes.yaml:2: models: openai/a: price: want input and output, both per million tokens`},
+		{"models:\n  openai/a: {price: {input: 3, output: 15, cached: 3.5}}", `routes.yaml:2: models: openai/a: price: cached is above input`},
 		{"models:\n  openai/a: {price: {input: 3, output: 0.0000001}}", `routes.yaml:2: models: openai/a: price: output: want a number from 0 to 100000 with at most six decimals, got "0.0000001"`},
 		{"models:\n  openai/a: {price: {input: -3, output: 1}}", `routes.yaml:2: models: openai/a: price: input: want a number from 0 to 100000 with at most six decimals, got "-3"`},
 		{"models:\n  openai/a: {token_factor: 0}", `routes.yaml:2: models: openai/a: token_factor: want a number from 0.01 to 100 with at most six decimals, got "0"`},

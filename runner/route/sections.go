@@ -202,6 +202,9 @@ func (l *loader) price(n *yaml.Node, path string) (p money.Price) {
 	if !seen["input"] || !seen["output"] {
 		l.fault(n, path, "want input and output, both per million tokens")
 	}
+	if p.Cached > p.Input { // a bound on the cost reckons without a cache
+		l.fault(n, path, "cached is above input")
+	}
 	p.Known, p.CachedKnown = true, seen["cached"]
 	return p
 }
