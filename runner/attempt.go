@@ -36,7 +36,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 	}
 	resp, err := do(ctx, r.client(j), provider.Request{
 		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(target), Stream: stream,
-		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, attempt: n, at: at} },
+		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, at: at} },
 		// A look-up needs the id also after a crash. A store that fails is found
 		// out when the attempt ends.
 		OnID: func(id string) {
@@ -56,12 +56,12 @@ func (r *run) attempt(ctx context.Context, j *job) {
 			mine.At = perr.SentAt
 		}
 		reply := make(chan verdict, 1)
-		r.events <- event{kind: eventFailed, job: j, attempt: n, at: time.Now(), err: perr, reply: reply}
+		r.events <- event{kind: eventFailed, job: j, at: time.Now(), err: perr, reply: reply}
 		r.settle(j, <-reply)
 		return
 	}
 	mine.StatusCode, mine.RequestID, mine.At = resp.StatusCode, resp.RequestID, resp.SentAt
-	r.events <- event{kind: eventAnswered, job: j, attempt: n, at: resp.Done, resp: resp}
+	r.events <- event{kind: eventAnswered, job: j, at: resp.Done, resp: resp}
 	r.complete(j, resp)
 }
 

@@ -144,14 +144,13 @@ const (
 
 // event is what attempts tell the dispatcher.
 type event struct {
-	kind    eventKind
-	job     *job
-	attempt int // which attempt of the job, so that a late event is known
-	at      time.Time
-	resp    *provider.Response
-	found   *provider.Found
-	err     *provider.Error
-	fatal   error
-	reply   chan verdict
-	stored  verdict
+	kind   eventKind
+	job    *job
+	at     time.Time
+	resp   *provider.Response
+	found  *provider.Found
+	err    *provider.Error
+	fatal  error
+	reply  chan verdict
+	stored verdict
 }

@@ -92,7 +92,7 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 // operation of it.
 func (x *examiner) identify(e *Entry) {
 	p := &x.p
-	e.Shape, e.Priority = p.shape, p.priority
+	e.Priority = p.priority
 	switch {
 	case p.id.some():
 		op := text(quoteID(p.id.of(p.b)))

@@ -20,7 +20,6 @@ type Entry struct {
 	Hash     [16]byte // of the operation ID; of its part before :k for a line without an ID
 	Length   uint32   // bytes without blanks and line end; at most MaxLineBytes
 	Line     uint32   // physical line, from 1
-	Shape    Shape
 	Priority Priority
 	flags    uint8
 	Lot      uint16 // below Lots: the same for all lines of one task that ask for one model, and as a rule another for others

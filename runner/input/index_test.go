@@ -154,8 +154,8 @@ line 10, column 1: a line must be a JSON object, not 'b'
 		if at, ok := ix.Find(l.Op); !ok || at != l.Index {
 			t.Errorf("Find(%q) = %d, %v, want %d", l.Op, at, ok, l.Index)
 		}
-		if got := strings.Split(text, "\n")[l.Line-1]; got != string(l.Raw) || !strings.Contains(want, l.String()) {
-			t.Errorf("line %d: got %s with %s", l.Line, l, l.Raw)
+		if raw, err := f.Raw(ix, l.Index); err != nil || strings.Split(text, "\n")[l.Line-1] != string(raw) || !strings.Contains(want, l.String()) {
+			t.Errorf("line %d: got %s with %s, %v", l.Line, l, raw, err)
 		}
 		if i := strings.LastIndexByte(l.Op, ':'); i > 0 {
 			l.Op = l.Op[:i]
@@ -257,7 +257,8 @@ func TestLongLines(t *testing.T) {
 				t.Errorf("size %d: got %+v", size, rep)
 			}
 			for l, err := range f.Invalid(ix, set) {
-				if err != nil || l.Line != 2 || string(l.Raw) != line("b", size)[:2000] || l.Msg != "the line is longer than --max-line-bytes 2000" {
+				raw, rawErr := f.Raw(ix, l.Index)
+				if err != nil || rawErr != nil || l.Line != 2 || string(raw) != line("b", size)[:2000] || l.Msg != "the line is longer than --max-line-bytes 2000" {
 					t.Errorf("got %v, %v", l, err)
 				}
 			}

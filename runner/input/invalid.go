@@ -11,7 +11,6 @@ type InvalidLine struct {
 	Problem         // the column counts from the line's first character that is no blank
 	Op       string // its ID if it can be read and no other line has it, else line:<number>:<12 hex digits of its sum>
 	CustomID []byte // its ID as it came, nil if it cannot be read
-	Raw      []byte // the line; the beginning of one that is too long
 }
 
 // Invalid reads the invalid lines again, in the order of the file, and says what is wrong with each. It stops after an error.
@@ -36,7 +35,7 @@ func (f *File) invalid(ix *Index, i int, s *Settings, x *examiner) (InvalidLine,
 	if err != nil {
 		return InvalidLine{}, err
 	}
-	l := InvalidLine{Index: i, Raw: raw, Op: lineOp(e), Problem: Problem{Line: int(e.Line)}}
+	l := InvalidLine{Index: i, Op: lineOp(e), Problem: Problem{Line: int(e.Line)}}
 	if e.flags&flagLong != 0 {
 		l.Msg = fmt.Sprintf("the line is longer than --max-line-bytes %d", x.max)
 		return l, nil

@@ -31,7 +31,6 @@ type Report struct {
 	Lines, Blank, Operations, Invalid int
 	Problems                          []Problem // by line, the first 100
 	More                              int       // problems that are not listed
-	EmptyPrompts                      int       // operations whose prompt has no text
 	Notices                           []string  // each to be shown once
 	Models                            []string  // that operations ask for, in the order of lines; the first MaxModels
 }
@@ -87,7 +86,6 @@ func Preflight(ctx context.Context, f *File, s *Settings) (*Index, *Report, erro
 	}
 	rep.Operations = all.operations - len(dups)
 	rep.Invalid = ix.n - rep.Operations
-	rep.EmptyPrompts = all.empty
 	rep.Notices, rep.Models = all.notices(s), all.models
 	return ix, rep, nil
 }
