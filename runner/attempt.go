@@ -18,24 +18,12 @@ import (
 func (r *run) attempt(ctx context.Context, j *job) {
 	defer r.attempts.Done()
 	n := len(j.op.Attempts)
-	target, stream := &r.Targets[j.lane], r.streamed(j)
-	j.op.Status = checkpoint.InFlight
-	j.op.Provider, j.op.Model = target.Provider, j.rec.Model
-	j.op.NotBefore = time.Time{}
-	var body []byte
-	body, j.op.Degraded = r.concede(j)
-	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
-		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true, Streamed: stream,
-		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
-	})
-	// The row must be on disk before the first byte leaves: after a crash, an
-	// operation without a row was never sent, and one with a row may have been.
-	if err := r.book.put(&j.op); err != nil {
-		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
+	body, stream, ok := r.begin(j)
+	if !ok {
 		return
 	}
 	resp, err := do(ctx, r.client(j), provider.Request{
-		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(target), Stream: stream,
+		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(&r.Targets[j.lane]), Stream: stream,
 		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, at: at} },
 		// A look-up needs the id also after a crash. A store that fails is found
 		// out when the attempt ends.
@@ -44,25 +32,57 @@ func (r *run) attempt(ctx context.Context, j *job) {
 			_ = r.book.store.Put(&j.op)
 		},
 	})
-	mine := &j.op.Attempts[n]
 	if err != nil {
-		perr := asProviderError(err)
-		mine.StatusCode, mine.Class, mine.RequestID, mine.Sent = perr.StatusCode, perr.Kind.String(), perr.RequestID, perr.Sent
-		mine.AnswerID, j.op.RequestID = perr.AnswerID, perr.RequestID
-		if perr.Unknown() {
-			mine.Class = ClassUnknown
-		}
-		if !perr.SentAt.IsZero() {
-			mine.At = perr.SentAt
-		}
-		reply := make(chan verdict, 1)
-		r.events <- event{kind: eventFailed, job: j, at: time.Now(), err: perr, reply: reply}
-		r.settle(j, <-reply)
+		r.failed(j, asProviderError(err))
 		return
 	}
+	r.answered(j, resp)
+}
+
+// begin puts on disk that a call is under way, and returns what it sends. The
+// row must be there before the first byte leaves: after a crash, an operation
+// without a row was never sent, and one with a row may have been.
+func (r *run) begin(j *job) (body []byte, stream, ok bool) {
+	target, stream := &r.Targets[j.lane], r.streamed(j)
+	j.op.Status = checkpoint.InFlight
+	j.op.Provider, j.op.Model = target.Provider, j.rec.Model
+	j.op.NotBefore = time.Time{}
+	body, j.op.Degraded = r.concede(j)
+	j.op.Attempts = append(j.op.Attempts, checkpoint.Attempt{
+		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true, Streamed: stream,
+		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
+	})
+	if err := r.book.put(&j.op); err != nil {
+		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
+		return nil, false, false
+	}
+	return body, stream, true
+}
+
+// answered tells the dispatcher of an answer, and stores it.
+func (r *run) answered(j *job, resp *provider.Response) {
+	n := len(j.op.Attempts) - 1
+	mine := &j.op.Attempts[n]
 	mine.StatusCode, mine.RequestID, mine.At = resp.StatusCode, resp.RequestID, resp.SentAt
 	r.events <- event{kind: eventAnswered, job: j, at: resp.Done, resp: resp}
 	r.complete(j, resp)
+}
+
+// failed asks the dispatcher what becomes of an attempt that failed, and stores it.
+func (r *run) failed(j *job, perr *provider.Error) {
+	n := len(j.op.Attempts) - 1
+	mine := &j.op.Attempts[n]
+	mine.StatusCode, mine.Class, mine.RequestID, mine.Sent = perr.StatusCode, perr.Kind.String(), perr.RequestID, perr.Sent
+	mine.AnswerID, j.op.RequestID = perr.AnswerID, perr.RequestID
+	if perr.Unknown() {
+		mine.Class = ClassUnknown
+	}
+	if !perr.SentAt.IsZero() {
+		mine.At = perr.SentAt
+	}
+	reply := make(chan verdict, 1)
+	r.events <- event{kind: eventFailed, job: j, at: time.Now(), err: perr, reply: reply}
+	r.settle(j, <-reply)
 }
 
 // do makes the call. A defect of the client that one answer brings out ends that

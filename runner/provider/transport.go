@@ -152,6 +152,19 @@ func (t *Transport) Stream(ctx context.Context, x Exchange, read func(io.Reader)
 func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reader) error) (*Reply, *Error) {
 	w, ctx := newWatch(ctx, t.timeouts, x.OnSent)
 	defer w.end()
+	resp, err := t.rt.RoundTrip(request(w.traced(ctx, t.traced), &x))
+	if err != nil {
+		return nil, w.failure(PhaseHeaders, 0, err)
+	}
+	defer resp.Body.Close()
+	w.answered()
+	if x.OnHead != nil && resp.StatusCode/100 == 2 {
+		x.OnHead(resp.Header)
+	}
+	return t.receive(w, resp, read)
+}
+
+func request(ctx context.Context, x *Exchange) *http.Request {
 	method := x.Method
 	if method == "" {
 		method = http.MethodPost
@@ -165,18 +178,13 @@ func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reade
 		// drops.
 		Body: io.NopCloser(bytes.NewReader(x.Body)),
 	}
-	resp, err := t.rt.RoundTrip(req.WithContext(w.traced(ctx, t.traced)))
-	if err != nil {
-		return nil, w.failure(PhaseHeaders, 0, err)
-	}
-	defer resp.Body.Close()
-	w.answered()
+	return req.WithContext(ctx)
+}
+
+// receive reads the answer behind its headers.
+func (t *Transport) receive(w *watch, resp *http.Response, read func(io.Reader) error) (*Reply, *Error) {
 	reply := &Reply{StatusCode: resp.StatusCode, Header: resp.Header, SentAt: w.sentAt()}
-	if x.OnHead != nil && resp.StatusCode/100 == 2 {
-		x.OnHead(resp.Header)
-	}
-	encoded := resp.Header.Get("Content-Encoding")
-	encoded = strings.TrimPrefix(encoded, "identity")
+	encoded := strings.TrimPrefix(resp.Header.Get("Content-Encoding"), "identity")
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		return nil, w.refusal(resp.StatusCode, KindRedirectRefused, "a redirect, not followed: give the address it leads to as base URL")
@@ -192,6 +200,7 @@ func (t *Transport) exchange(ctx context.Context, x Exchange, read func(io.Reade
 	case read != nil:
 		return w.stream(resp, reply, t.maxResponse*streamWeight, read)
 	}
+	var err error
 	reply.Body, err = w.read(resp, t.maxResponse)
 	reply.Done = time.Now()
 	switch {

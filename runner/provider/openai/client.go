@@ -78,17 +78,20 @@ func (c *Client) Do(ctx context.Context, r provider.Request) (*provider.Response
 
 // exchange sends the request, streamed if that was asked for and the API can.
 func (c *Client) exchange(ctx context.Context, target *url.URL, r provider.Request) (*provider.Reply, *provider.Error) {
-	var a wire.Assembler
 	if r.Stream {
-		a = c.assembler(r)
-	}
-	if a == nil {
-		reply, failed := c.Post(ctx, target, r, r.Body, nil)
-		if failed != nil && reply != nil && c.keeps(r) {
-			failed.AnswerID = c.Redactor.CleanName(leadingID(reply.Body))
+		if a := c.assembler(r); a != nil {
+			return c.stream(ctx, target, r, a)
 		}
-		return reply, failed
 	}
+	reply, failed := c.Post(ctx, target, r, r.Body, nil)
+	if failed != nil && reply != nil && c.keeps(r) {
+		failed.AnswerID = c.Redactor.CleanName(leadingID(reply.Body))
+	}
+	return reply, failed
+}
+
+// stream sends the request and puts the answer together as it comes in.
+func (c *Client) stream(ctx context.Context, target *url.URL, r provider.Request, a wire.Assembler) (*provider.Reply, *provider.Error) {
 	body, err := c.streamed(r)
 	if err != nil {
 		return nil, c.Refuse(err)
