@@ -140,3 +140,27 @@ func TestRemainingHoldsThroughWaits(t *testing.T) {
 		}
 	})
 }
+
+// Calls of unknown outcome go again five seconds after they went. The end is no
+// sooner, whatever room the limits have.
+func TestRemainingCountsWaitsOfOperations(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{Latency: 100 * time.Millisecond}, func(d *desk) {
+		lines := append(prompts(20), ask("gone", "[[fault:lostx1]] 1"), ask("lost", "[[fault:lostx1]] 2"))
+		d.input(lines...)
+		seen := 0
+		s := d.run(caps(600, 0), func(c *Config) {
+			c.Progress = func(p Progress) {
+				if p.Delayed < 2 || p.Done < 20 {
+					return
+				}
+				if seen++; p.Remaining < 5*time.Second-p.Elapsed {
+					d.Errorf("after %v: got %v left, and nothing goes before the fifth second", p.Elapsed, p.Remaining)
+				}
+			}
+		})
+		if seen == 0 || s.Seconds < 5 {
+			d.Errorf("the wait was seen %d times in %.1f s", seen, s.Seconds)
+		}
+	})
+}

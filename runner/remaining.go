@@ -35,7 +35,12 @@ func (r *run) remaining(now time.Time, left int64) time.Duration {
 			mean := r.mean()
 			cost.Requests, cost.Tokens, cost.Output = unsent, cost.Tokens+ahead*mean.Tokens, cost.Output+ahead*mean.Output
 		}
-		bound = max(bound, l.Horizon(now, c.expect(cost, s.open, s.wire+s.storing), trip))
+		takes := l.Horizon(now, c.expect(cost, s.open, s.wire+s.storing), trip)
+		first, last := s.due()
+		if int64(s.delayed()) >= unsent { // then nothing goes before
+			takes += max(0, first.Sub(now))
+		}
+		bound = max(bound, takes, last.Sub(now)+trip)
 		for _, lane := range s.lanes {
 			bound = max(bound, lane.paused.Sub(now))
 		}
@@ -108,6 +113,23 @@ func (s *scheduler) waiting() limit.Cost {
 		})
 	}
 	return limit.Cost(sum)
+}
+
+// due is when the first and the last of those that wait for their time may go;
+// zero = none waits.
+func (s *scheduler) due() (first, last time.Time) {
+	for _, l := range s.lanes {
+		l.delayed.Each(func(j *job) {
+			at := j.op.NotBefore
+			if first.IsZero() || at.Before(first) {
+				first = at
+			}
+			if at.After(last) {
+				last = at
+			}
+		})
+	}
+	return first, last
 }
 
 // mean is what an operation that is not read yet takes from the limits, by a
