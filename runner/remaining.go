@@ -35,12 +35,10 @@ func (r *run) remaining(now time.Time, left int64) time.Duration {
 			mean := r.mean()
 			cost.Requests, cost.Tokens, cost.Output = unsent, cost.Tokens+ahead*mean.Tokens, cost.Output+ahead*mean.Output
 		}
-		takes := l.Horizon(now, c.expect(cost, s.open, s.wire+s.storing), trip)
-		first, last := s.due()
-		if int64(s.delayed()) >= unsent { // then nothing goes before
-			takes += max(0, first.Sub(now))
+		bound = max(bound, l.Horizon(now, c.expect(cost, s.open, s.wire+s.storing), trip))
+		if last := s.due(); !last.IsZero() {
+			bound = max(bound, last.Sub(now)+trip)
 		}
-		bound = max(bound, takes, last.Sub(now)+trip)
 		for _, lane := range s.lanes {
 			bound = max(bound, lane.paused.Sub(now))
 		}
@@ -115,21 +113,17 @@ func (s *scheduler) waiting() limit.Cost {
 	return limit.Cost(sum)
 }
 
-// due is when the first and the last of those that wait for their time may go;
-// zero = none waits.
-func (s *scheduler) due() (first, last time.Time) {
+// due is when the last of those that wait for their time may go; zero = none
+// waits.
+func (s *scheduler) due() (last time.Time) {
 	for _, l := range s.lanes {
 		l.delayed.Each(func(j *job) {
-			at := j.op.NotBefore
-			if first.IsZero() || at.Before(first) {
-				first = at
-			}
-			if at.After(last) {
-				last = at
+			if j.op.NotBefore.After(last) {
+				last = j.op.NotBefore
 			}
 		})
 	}
-	return first, last
+	return last
 }
 
 // mean is what an operation that is not read yet takes from the limits, by a
