@@ -147,35 +147,39 @@ func checkFull(t *testing.T, s *Store, path string, want error, makeRoom func())
 	}
 }
 
-// smallDisk is a folder on a file system of its own.
-func smallDisk(t *testing.T, size string) (dir string) {
+// limitFiles returns what sets the size that no file can grow beyond, which to a writer is as a full disk (the error is
+// EFBIG, not ENOSPC), and what lifts it. It holds for the whole process, until the test ends.
+func limitFiles(t *testing.T) (set func(bytes uint64), lift func()) {
 	t.Helper()
-	dir = t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("no tmpfs here: %v", err)
+	signal.Ignore(syscall.SIGXFSZ)
+	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
+	set = func(bytes uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: old.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lift = func() { set(old.Cur) }
+	t.Cleanup(lift)
+	return set, lift
 }
 
 func TestDiskFull(t *testing.T) {
-	dir := smallDisk(t, "256k")
-	path := filepath.Join(dir, "x.db")
-	s, err := Create(path, testMeta(), Options{CommitGap: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkFull(t, s, path, syscall.ENOSPC, func() {
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"); err != nil {
-			t.Fatal(err)
-		}
-	})
+	s, path := create0(t, Options{CommitGap: -1})
+	limit, lift := limitFiles(t)
+	limit(200_000)
+	checkFull(t, s, path, syscall.EFBIG, lift)
 }
 
 func TestCreateOnFullDisk(t *testing.T) {
-	dir := smallDisk(t, "4k")
-	if _, err := Create(filepath.Join(dir, "x.db"), testMeta(), Options{}); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("got %v, want ENOSPC", err)
+	dir := t.TempDir()
+	limit, _ := limitFiles(t)
+	limit(4096)
+	if _, err := Create(filepath.Join(dir, "x.db"), testMeta(), Options{}); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("got %v, want EFBIG", err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("it left %v", entries)
@@ -183,13 +187,13 @@ func TestCreateOnFullDisk(t *testing.T) {
 }
 
 func TestEditOnFullDisk(t *testing.T) {
-	dir := smallDisk(t, "512k")
+	dir := t.TempDir()
 	path := filepath.Join(dir, "x.db")
 	s, err := Create(path, testMeta(), Options{CommitGap: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ops := make([]*Operation, 900) // fit once, not twice
+	ops := make([]*Operation, 900)
 	for i := range ops {
 		ops[i] = testOperation(i)
 	}
@@ -197,9 +201,12 @@ func TestEditOnFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := rows(t, s)
-	if err := s.Edit(nil, func(op *Operation) bool { op.Offset = 1; return true }); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("got %v, want ENOSPC", err)
+	limit, lift := limitFiles(t)
+	limit(100_000) // the file is larger, and so is the one that Edit makes
+	if err := s.Edit(nil, func(op *Operation) bool { op.Offset = 1; return true }); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("got %v, want EFBIG", err)
 	}
+	lift()
 	s = reopen(t, s, path)
 	if !reflect.DeepEqual(rows(t, s), before) {
 		t.Error("a failed Edit changed rows")
@@ -207,25 +214,6 @@ func TestEditOnFullDisk(t *testing.T) {
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("it left %v", entries)
 	}
-}
-
-// TestFileSizeLimit is TestDiskFull for whoever may not mount.
-func TestFileSizeLimit(t *testing.T) {
-	signal.Ignore(syscall.SIGXFSZ)
-	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	limit := func(n uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: old.Max}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { limit(old.Cur) })
-	s, path := create0(t, Options{CommitGap: -1})
-	limit(200_000)
-	checkFull(t, s, path, syscall.EFBIG, func() { limit(old.Cur) })
 }
 
 func TestFailedCommitIsFinal(t *testing.T) {

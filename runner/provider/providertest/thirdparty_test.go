@@ -1,3 +1,5 @@
+//go:build thirdparty
+
 package providertest_test
 
 import (
@@ -20,7 +22,7 @@ const thirdPartyURL = "LLMBATCH_THIRDPARTY_URL"
 func TestThirdParty(t *testing.T) {
 	base := os.Getenv(thirdPartyURL)
 	if base == "" {
-		t.Skip("make thirdparty starts the server for this")
+		t.Fatalf("%s is not set: make thirdparty starts the server for this", thirdPartyURL)
 	}
 	const text = "Grüße, <world> & \"you\" 😀"
 	for name, c := range clientsAt(t, base, nil) {
