@@ -61,7 +61,7 @@ func (h Harness) faults() []fault {
 		{name: "hang in the body", hang: true, answer: raw(sized("200 OK", ok, ""), halfway), want: provider.KindTimeoutMidBody, unknown: true},
 		{
 			name: "total time", hang: true, answer: raw(sized("200 OK", ok, ""), halfway), want: provider.KindTimeoutMidBody, unknown: true,
-			o: provider.TransportOptions{Timeouts: provider.Timeouts{Total: 80 * time.Millisecond}},
+			o: provider.TransportOptions{Timeouts: provider.Timeouts{Total: 500 * time.Millisecond}},
 		},
 		{name: "close before headers", answer: func(net.Conn) {}, want: provider.KindBroken, unknown: true},
 		{name: "reset before headers", answer: Reset, want: provider.KindBroken, unknown: true},
