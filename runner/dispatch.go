@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -22,10 +23,11 @@ type dispatcher struct {
 	lots   *lots
 	twins  *twins // nil without --dedupe
 	timer  *time.Timer
-	err    error           // the first fatal failure
-	grace  time.Time       // when calls in flight are cut off; zero = not interrupted
-	told   time.Time       // when the countdown was last shown
-	shown  time.Time       // when the snapshot was last published
+	err    error     // the first fatal failure
+	grace  time.Time // when calls in flight are cut off; zero = not interrupted
+	told   time.Time // when the countdown was last shown
+	shown  time.Time // when the snapshot was last made
+	snaps  chan *checkpoint.Snapshot
 	waited time.Time       // until when a long wait was announced
 	outage bool            // has been told
 	models map[string]bool // whose encoding has been looked up
@@ -42,14 +44,19 @@ var errGraceOver = errors.New("the grace time for calls in flight is over")
 func (r *run) dispatch(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	wire, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	snaps := make(chan *checkpoint.Snapshot)
+	var publisher sync.WaitGroup
+	publisher.Go(func() { r.publish(snaps) })
 	defer func() {
 		stopFeed()
 		r.feeders.Wait()
 		r.attempts.Wait()
 		cancel(nil)
+		close(snaps)
+		publisher.Wait()
 	}()
 	lots := newLots()
-	d := &dispatcher{run: r, wire: wire, cancel: cancel, lots: lots, fed: r.feed(feedCtx, lots), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
+	d := &dispatcher{run: r, wire: wire, cancel: cancel, snaps: snaps, lots: lots, fed: r.feed(feedCtx, lots), timer: time.NewTimer(time.Hour), models: map[string]bool{}}
 	d.read = func(entries []int) <-chan *chunk[*job] {
 		return feed(feedCtx, &r.feeders, nothing, slices.Values(entries), r.length, r.load)
 	}
@@ -314,7 +321,10 @@ func (d *dispatcher) tick(now time.Time) {
 	}
 	if now.Sub(d.shown) >= time.Second {
 		d.shown = now
-		d.publish(now)
+		select {
+		case d.snaps <- d.snapshot(now):
+		default: // the one before is still being written
+		}
 		if err := d.book.intact(d.Config, false); err != nil && d.err == nil {
 			d.fatalStop(err)
 		}

@@ -76,10 +76,8 @@ func (r *run) progress(now time.Time) Progress {
 	return pr
 }
 
-// publish writes the snapshot that status and results read while the run
-// holds the checkpoint. Without it they wait for the run's end, so a failure
-// to write it is told once and does not end the run.
-func (r *run) publish(now time.Time) {
+// snapshot is what status and results read while the run holds the checkpoint.
+func (r *run) snapshot(now time.Time) *checkpoint.Snapshot {
 	s := r.summary()
 	snap := &checkpoint.Snapshot{
 		Operations: s.Operations, PID: os.Getpid(), Started: r.started, Updated: now, InputName: r.book.meta.InputName, InputSHA: r.book.meta.InputSHA,
@@ -102,9 +100,19 @@ func (r *run) publish(now time.Time) {
 	for _, c := range s.Classes {
 		snap.Classes[c.Name] = int(c.Count)
 	}
-	if err := checkpoint.WriteSnapshot(r.Paths.Checkpoint, snap); err != nil && !r.mute {
-		r.mute = true
-		r.Notice("status is not published: " + err.Error())
+	return snap
+}
+
+// publish writes the snapshots that come, away from the dispatcher, which no
+// disk must hold up. Without one status and results wait for the run's end, so a
+// failure to write it is told once and does not end the run.
+func (r *run) publish(snaps <-chan *checkpoint.Snapshot) {
+	told := false
+	for snap := range snaps {
+		if err := checkpoint.WriteSnapshot(r.Paths.Checkpoint, snap); err != nil && !told {
+			told = true
+			r.Notice("status is not published: " + err.Error())
+		}
 	}
 }
 

@@ -33,7 +33,6 @@ type run struct {
 	attempts sync.WaitGroup
 	feeders  sync.WaitGroup
 	teeMu    sync.Mutex // keeps whole lines together on Tee
-	mute     bool       // a failure to publish has been told
 
 	tellCache, tellCacheFull sync.Once
 }
