@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func paced(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) pace(ctx context.Context, rate, n int) error {
+func (b *bench) pace(ctx context.Context, rate, n int) (err error) {
 	dir, err := b.folder(n)
 	if err != nil {
 		return err
@@ -36,12 +37,11 @@ func (b *bench) pace(ctx context.Context, rate, n int) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, z.end()) }()
 	// A burst of one is the even pace from the first call on.
-	s, err := b.complete(ctx, dir, b.product, z.url, n, "--rpm", fmt.Sprint(60*rate), "--burst", "1",
-		"--log-file", "log", "--log-level", "debug", "--log-format", "json")
-	if endErr := z.end(); err == nil {
-		err = endErr
-	}
+	pace := []string{"--rpm", fmt.Sprint(60 * rate), "--burst", "1"}
+	logged := append(slices.Clone(pace), "--log-file", "log", "--log-level", "debug", "--log-format", "json")
+	s, err := b.complete(ctx, dir, b.product, z.url, n, logged...)
 	if err != nil {
 		return err
 	}
@@ -56,14 +56,25 @@ func (b *bench) pace(ctx context.Context, rate, n int) error {
 	name := fmt.Sprintf("%d calls a second: ", rate)
 	b.atMost(name+"off the pace", 100*max(got/float64(rate)-1, 1-got/float64(rate)), 0.5, 20, " %", fmt.Sprintf("%.2f a second", got))
 	b.atMost(name+"wake-up lag, 99th percentile", late(at, rate), 5, 500, " ms", "grants against a clock of that rate")
-	cost := 100 * s.cpu.Seconds() / s.wall.Seconds()
-	if rate == 100 {
-		b.atMost(name+"processor time", cost, 5, 50, " % of a core", "with a log of each transition")
-	} else {
-		b.add(name+"processor time", number(cost)+" % of a core", "with a log of each transition", "", true)
+	b.add(name+"processor time with a log of each transition", percent(s), "", "", true)
+	if rate > 100 {
+		return nil
 	}
+	if s, err = b.complete(ctx, dir, b.product, z.url, n, append(pace, "--output", "unlogged.jsonl", "--checkpoint", "unlogged.db")...); err != nil {
+		return err
+	}
+	bare, err := b.run(ctx, dir, b.self, "net-http", z.url, "x.jsonl", fmt.Sprint(rate))
+	if err != nil {
+		return err
+	}
+	b.atMost(name+"processor time", share(s), 5, 50, " % of a core", "a net/http loop that keeps nothing: "+percent(bare))
 	return nil
 }
+
+// share is the processor time that a run took, in percent of one core.
+func share(s spent) float64 { return 100 * s.cpu.Seconds() / s.wall.Seconds() }
+
+func percent(s spent) string { return number(share(s)) + " % of a core" }
 
 // grants reads when calls were granted from a run's log.
 func grants(path string) (all []time.Time, err error) {

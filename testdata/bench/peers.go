@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/llmbatch/llmbatch/testdata/bench/loop"
 )
@@ -16,8 +17,13 @@ var children = map[string]func(args []string) error{
 }
 
 // httpLoop is the least that can be done with the standard library, with as many
-// idle connections as workers. args are the base URL and the input.
+// idle connections as workers. args are the base URL, the input, and how many
+// calls a second it makes, 0 for as many as it can.
 func httpLoop(args []string) error {
+	rate, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost, transport.MaxIdleConns = loop.Workers, 0
 	client := &http.Client{Transport: transport}
@@ -25,7 +31,7 @@ func httpLoop(args []string) error {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	}
-	return loop.Run(args[1], func(prompt string) error {
+	return loop.Run(args[1], rate, func(prompt string) error {
 		body, err := json.Marshal(map[string]any{"model": "gpt-4o-mini", "messages": []message{{"user", prompt}}})
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func wholeRun(ctx context.Context, b *bench) error {
 		}
 	}
 	plainLoop := func(ctx context.Context, dir, url string) (spent, error) {
-		return b.run(ctx, dir, b.self, "net-http", url, "x.jsonl")
+		return b.run(ctx, dir, b.self, "net-http", url, "x.jsonl", "0")
 	}
 	all := []*contender{
 		{name: "llmbatch", run: batch(b.product)},

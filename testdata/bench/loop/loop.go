@@ -9,13 +9,15 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 )
 
 // Workers is how many goroutines call at the same time.
 const Workers = 100
 
-// Run makes a call for each line of a file of plain prompts.
-func Run(path string, call func(prompt string) error) error {
+// Run makes a call for each line of a file of plain prompts, at an even pace of so
+// many a second, or as fast as they come if that is 0.
+func Run(path string, rate int, call func(prompt string) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -34,11 +36,20 @@ func Run(path string, call func(prompt string) error) error {
 			}
 		})
 	}
+	var pace <-chan time.Time
+	if rate > 0 {
+		ticker := time.NewTicker(time.Second / time.Duration(rate))
+		defer ticker.Stop()
+		pace = ticker.C
+	}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() && err == nil {
 		var line struct{ Prompt string }
 		if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
 			break
+		}
+		if rate > 0 {
+			<-pace
 		}
 		select {
 		case prompts <- line.Prompt:

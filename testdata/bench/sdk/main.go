@@ -19,7 +19,7 @@ import (
 
 func main() {
 	client := openai.NewClient(option.WithBaseURL(os.Args[1]), option.WithAPIKey("sk-bench"))
-	err := loop.Run(os.Args[2], func(prompt string) error {
+	err := loop.Run(os.Args[2], 0, func(prompt string) error {
 		answer, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
 			Model: "gpt-4o-mini", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(prompt)},
 		})
