@@ -111,7 +111,7 @@ func (d *dispatcher) loop(ctx context.Context) error {
 		case <-d.timer.C:
 		case <-interrupted:
 			interrupted = nil
-			d.interrupt(context.Cause(ctx))
+			d.interrupt()
 		case <-tick.C:
 			d.tick(time.Now())
 		}
@@ -283,9 +283,9 @@ func (d *dispatcher) store(j *job, write func()) {
 }
 
 // interrupt is the first signal: nothing more is sent.
-func (d *dispatcher) interrupt(cause error) {
+func (d *dispatcher) interrupt() {
 	if d.sched.stop == nil {
-		d.sched.stop = &Stop{Kind: StopInterrupted, Reason: "interrupted", Hint: "run the same command again to go on", Err: cause}
+		d.sched.stop = &Stop{Kind: StopInterrupted, Reason: "interrupted", Hint: "run the same command again to go on"}
 	}
 	now := time.Now()
 	d.grace, d.told = now.Add(d.Grace), now

@@ -120,8 +120,8 @@ func TestUnknownOutcomeGoesBackToItsProvider(t *testing.T) {
 		d.input(prompts(6)...)
 		house := fake.New(fake.Config{APIKey: "another"})
 		cloud := fake.New(fake.Config{Latency: 30 * time.Second, HonourKeys: true})
-		ctx, stop := context.WithCancelCause(d.Context())
-		time.AfterFunc(10*time.Second, func() { stop(errSignal) })
+		ctx, stop := context.WithCancel(d.Context())
+		time.AfterFunc(10*time.Second, stop)
 		s, err := Run(ctx, d.config(d.pair(house, cloud, route.SetOf(route.PrimaryUnavailable)), func(c *Config) { c.Grace = time.Second }))
 		if err != nil {
 			d.Fatal(err)

@@ -28,8 +28,8 @@ func TestStoppedRunsAgainstABadServer(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				starts := 0
 				for ; starts < 100; starts++ {
-					ctx, stop := context.WithCancelCause(d.Context())
-					timer := time.AfterFunc(time.Duration(rnd.IntN(30_000))*time.Millisecond, func() { stop(errSignal) })
+					ctx, stop := context.WithCancel(d.Context())
+					timer := time.AfterFunc(time.Duration(rnd.IntN(30_000))*time.Millisecond, stop)
 					s, err := Run(ctx, d.config(caps(100, 20_000), func(c *Config) { c.Grace = time.Duration(rnd.IntN(4000)) * time.Millisecond }))
 					if err != nil {
 						d.Fatal(err)

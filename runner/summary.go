@@ -29,7 +29,6 @@ type Stop struct {
 	Reason string
 	Hint   string
 	Until  time.Time // when to come back; zero = not known
-	Err    error     // the interrupt's cause
 }
 
 // Class is what a summary says of one class of dead letters.

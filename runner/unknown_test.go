@@ -109,8 +109,8 @@ func TestRerunWaitsBeforeItAsksAgain(t *testing.T) {
 	t.Parallel()
 	bubble(t, fake.Config{Latency: time.Minute, HonourKeys: true}, func(d *desk) {
 		d.input(prompts(2)...)
-		ctx, stop := context.WithCancelCause(d.Context())
-		time.AfterFunc(time.Second, func() { stop(errSignal) })
+		ctx, stop := context.WithCancel(d.Context())
+		time.AfterFunc(time.Second, stop)
 		if _, err := Run(ctx, d.config(func(c *Config) { c.Grace = time.Second })); err != nil {
 			d.Fatal(err)
 		}

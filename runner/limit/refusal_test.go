@@ -48,11 +48,7 @@ func TestRefusal(t *testing.T) {
 		l.Settle(at(1+float64(i)/10), c, refused)
 	}
 	wantWait(t, l, 2, limit.AfterHint, 11.3, 12.3)
-	s := l.State(at(2))
-	if s.Paused != limit.AfterHint || s.Resumes.Before(at(11)) {
-		t.Errorf("got %+v, want the pause", s)
-	}
-	resumes := s.Resumes.Sub(epoch).Seconds() + 0.001
+	resumes := l.Peek(at(2), cost(1)).Until.Sub(epoch).Seconds() + 0.001
 	probe := start(t, l, resumes, 1)[0]
 	wantWait(t, l, resumes+0.1, limit.BehindProbe, resumes, resumes+5)
 	l.Settle(at(resumes+0.2), probe, limit.Answer{})
@@ -72,7 +68,7 @@ func TestBackoff(t *testing.T) {
 	for i, want := range []float64{0.25, 0.5, 1, 2, 4, 8, 15, 15} {
 		c := start(t, l, now, 1)[0]
 		l.Settle(at(now), c, limit.Answer{Outcome: limit.RateLimit, Report: unsaid()})
-		wait := l.State(at(now)).Resumes.Sub(at(now)).Seconds()
+		wait := l.Peek(at(now), cost(1)).Until.Sub(at(now)).Seconds()
 		if math.Abs(wait-want) > 0.001 {
 			t.Errorf("refusal %d: got a pause of %.3f s, want %.3f", i, wait, want)
 		}
@@ -81,7 +77,7 @@ func TestBackoff(t *testing.T) {
 	l.Settle(at(now), start(t, l, now, 1)[0], limit.Answer{})
 	c := start(t, l, now+70, 1)[0]
 	l.Settle(at(now+70), c, limit.Answer{Outcome: limit.RateLimit, Report: unsaid()})
-	if wait := l.State(at(now + 70)).Resumes.Sub(at(now + 70)).Seconds(); math.Abs(wait-0.25) > 0.001 {
+	if wait := l.Peek(at(now+70), cost(1)).Until.Sub(at(now + 70)).Seconds(); math.Abs(wait-0.25) > 0.001 {
 		t.Errorf("got a pause of %.3f s after a success, want 0.250", wait)
 	}
 }

@@ -95,28 +95,16 @@ type Use struct {
 
 // State is what limits now.
 type State struct {
-	Binds            Reason    // what would keep a call of one request back
-	Until            time.Time // when that ends; zero if nothing binds
-	Uses             []Use     // the budgets that have a limit or a pace
-	Requests, Tokens int64     // charged in the last minute
-	Paused           Reason    // the pause in force; Granted = none
-	Resumes          time.Time // when it ends
-	Ceiling          int       // calls that may be on the wire
-	Wire             int       // calls that are, with those reserved
+	Uses             []Use // the budgets that have a limit or a pace
+	Requests, Tokens int64 // charged in the last minute
+	Ceiling          int   // calls that may be on the wire
+	Wire             int   // calls that are, with those reserved
 }
 
 // State says what limits now.
 func (l *Limiter) State(now time.Time) State {
 	l.tick(now)
 	s := State{Ceiling: l.conc.Ceiling(), Wire: l.conc.Wire(), Requests: l.b[dReq].use(), Tokens: l.b[dTok].use()}
-	one := amounts{dReq: 1, dTok: 1, dReqDay: 1}
-	at, why := l.blocked(&one)
-	if s.Binds = why; why != Granted {
-		s.Until = l.time(at)
-	}
-	if l.why != Granted {
-		s.Paused, s.Resumes = l.why, l.time(l.until)
-	}
 	for d := range l.b {
 		b := &l.b[d]
 		u := Use{Name: b.name, Used: b.use(), Limit: b.limit(), Learned: !b.cap.Set}

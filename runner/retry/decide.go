@@ -99,7 +99,6 @@ func (p Policy) Decide(now time.Time, rnd func() float64, s *State, h *Health, e
 	case routeWide:
 		return p.afterRouteFailure(now, rnd, s, h, e, d)
 	case doubtful:
-		d.SameRoute = e.Unknown()
 		return p.counted(now, rnd, s, e, d)
 	default: // ignored
 		if e.Kind == provider.KindCancelled {
@@ -230,7 +229,6 @@ func (p Policy) free(now time.Time, rnd func() float64, s *State, e *provider.Er
 func (p Policy) counted(now time.Time, rnd func() float64, s *State, e *provider.Error, d Decision) Decision {
 	s.Attempts++
 	s.Free = 0
-	d.Counts = true
 	backoff := time.Duration(rnd() * float64(p.ceiling(s.Attempts-1)))
 	if s.Attempts >= p.MaxAttempts || s.Backoff+backoff > p.MaxTotal {
 		d.Action = DeadLetter

@@ -120,8 +120,6 @@ type Decision struct {
 	Action    Action
 	NotBefore time.Time     // Retry: of the next attempt. Park, Stop: when to come back, if known
 	Pause     time.Time     // nothing may leave on the route before it; zero = no pause
-	Counts    bool          // the attempt counted against MaxAttempts
-	SameRoute bool          // the next attempt must go to the same provider with the same key
 	Kind      provider.Kind // the class for the dead letter or the stop
 	Reason    string        // one line for people
 }

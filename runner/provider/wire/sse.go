@@ -16,7 +16,6 @@ const maxEvent = 64 << 20
 
 // Event is one event of a stream.
 type Event struct {
-	Name string // of its event field; often empty
 	Data []byte // its data lines, joined; valid until the next event
 
 	// Bare marks a JSON value that stands in the stream outside any event:
@@ -25,7 +24,7 @@ type Event struct {
 }
 
 // Events reads a stream of server-sent events (WHATWG HTML, 9.2). Lines end
-// in LF or CRLF; comments, ids and retry fields are skipped.
+// in LF or CRLF; comments and fields other than data are skipped.
 type Events struct {
 	in    *bufio.Reader
 	line  []byte
@@ -64,24 +63,20 @@ func (e *Events) Whole() ([]byte, bool, error) {
 // Next returns the next event that has data; io.EOF at the stream's end. An
 // event that the end cuts short counts if its data is whole.
 func (e *Events) Next() (Event, error) {
-	var ev Event
 	e.data = e.data[:0]
 	some := false
 	for {
 		line, err := e.readLine()
 		if err != nil {
 			if errors.Is(err, io.EOF) && some && (json.Valid(e.data) || string(e.data) == done) {
-				ev.Data = e.data
-				return ev, nil
+				return Event{Data: e.data}, nil
 			}
 			return Event{}, err
 		}
 		if len(line) == 0 {
 			if some {
-				ev.Data = e.data
-				return ev, nil
+				return Event{Data: e.data}, nil
 			}
-			ev = Event{}
 			continue
 		}
 		switch line[0] {
@@ -93,8 +88,6 @@ func (e *Events) Next() (Event, error) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(name) {
-		case "event":
-			ev.Name = string(value)
 		case "data":
 			if some {
 				e.data = append(e.data, '\n')
@@ -104,7 +97,7 @@ func (e *Events) Next() (Event, error) {
 			}
 			e.data = append(e.data, value...)
 			some = true
-		case "id", "retry":
+		case "event", "id", "retry":
 		default:
 			e.alien = e.alien || !e.known
 		}

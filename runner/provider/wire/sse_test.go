@@ -11,7 +11,7 @@ import (
 	"github.com/llmbatch/llmbatch/runner/provider"
 )
 
-// list reads the events as "name:data", up to a bare one, in brackets.
+// list reads the events' data, up to a bare one's, in brackets.
 func list(r io.Reader) ([]string, error) {
 	events := NewEvents(r)
 	var got []string
@@ -20,11 +20,10 @@ func list(r io.Reader) ([]string, error) {
 		if err != nil {
 			return got, err
 		}
-		s := ev.Name + ":" + string(ev.Data)
 		if ev.Bare {
-			return append(got, "<"+s+">"), io.EOF
+			return append(got, "<"+string(ev.Data)+">"), io.EOF
 		}
-		got = append(got, s)
+		got = append(got, string(ev.Data))
 	}
 }
 
@@ -35,21 +34,21 @@ func TestEvents(t *testing.T) {
 		want []string
 	}{
 		"nothing":            {"", nil},
-		"one":                {"data: a\n\n", []string{":a"}},
-		"no blank":           {"data:a\n\n", []string{":a"}},
-		"two blanks":         {"data:  a\n\n", []string{": a"}},
-		"lines":              {"data: a\ndata\ndata: b\n\n", []string{":a\n\nb"}},
-		"named":              {"event: e\nid: 1\nretry: 5\ndata: a\n\nevent: no data\n\ndata: b\n\n", []string{"e:a", ":b"}},
-		"comments":           {": c\n:\n\ndata: a\n: c\n\n\n\n", []string{":a"}},
-		"CRLF":               {"data: a\r\ndata: b\r\n\r\n", []string{":a\nb"}},
-		"BOM":                {"\xef\xbb\xbfdata: a\n\n", []string{":a"}},
-		"unknown field":      {"foo: a\ndata: b\n\n", []string{":b"}},
-		"long":               {"data: " + long + "\n\n", []string{":" + long}},
-		"cut, whole JSON":    {"data: {\"a\":1}", []string{`:{"a":1}`}},
-		"cut, done":          {"data: [DONE]\n", []string{":[DONE]"}},
-		"cut JSON":           {"data: {}\n\ndata: {\"a\":", []string{":{}"}},
-		"bare JSON":          {"data: {}\n\n{\n \"error\": {\n\n \"code\": 1}\n}\n", []string{":{}", "<:{\n \"error\": {\n\n \"code\": 1}\n}>"}},
-		"bare JSON and more": {"{\"error\":1}\ndata: x\n\n", []string{`<:{"error":1}>`}},
+		"one":                {"data: a\n\n", []string{"a"}},
+		"no blank":           {"data:a\n\n", []string{"a"}},
+		"two blanks":         {"data:  a\n\n", []string{" a"}},
+		"lines":              {"data: a\ndata\ndata: b\n\n", []string{"a\n\nb"}},
+		"named":              {"event: e\nid: 1\nretry: 5\ndata: a\n\nevent: no data\n\ndata: b\n\n", []string{"a", "b"}},
+		"comments":           {": c\n:\n\ndata: a\n: c\n\n\n\n", []string{"a"}},
+		"CRLF":               {"data: a\r\ndata: b\r\n\r\n", []string{"a\nb"}},
+		"BOM":                {"\xef\xbb\xbfdata: a\n\n", []string{"a"}},
+		"unknown field":      {"foo: a\ndata: b\n\n", []string{"b"}},
+		"long":               {"data: " + long + "\n\n", []string{long}},
+		"cut, whole JSON":    {"data: {\"a\":1}", []string{`{"a":1}`}},
+		"cut, done":          {"data: [DONE]\n", []string{"[DONE]"}},
+		"cut JSON":           {"data: {}\n\ndata: {\"a\":", []string{"{}"}},
+		"bare JSON":          {"data: {}\n\n{\n \"error\": {\n\n \"code\": 1}\n}\n", []string{"{}", "<{\n \"error\": {\n\n \"code\": 1}\n}>"}},
+		"bare JSON and more": {"{\"error\":1}\ndata: x\n\n", []string{`<{"error":1}>`}},
 	} {
 		for way, in := range map[string]io.Reader{
 			"at once": strings.NewReader(tt.in), "byte by byte": iotest.OneByteReader(strings.NewReader(tt.in)), "with EOF": iotest.DataErrReader(strings.NewReader(tt.in)),
