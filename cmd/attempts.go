@@ -60,8 +60,9 @@ func openAttempts(index *input.Index, path string) (log *attemptLog, why string,
 		return nil, "", fmt.Errorf("checkpoint %s: %w", path, err)
 	}
 	log = &attemptLog{store, make([]uint32, index.Len())}
+	near := index.Cursor()
 	err = store.All(func(op *checkpoint.Operation) error {
-		if i, ok := index.Find(op.ID); ok {
+		if i, ok := near.Find(op.ID); ok {
 			log.rows[i] = uint32(op.Seq)
 		}
 		return nil

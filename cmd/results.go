@@ -171,6 +171,7 @@ func (o *resultsOptions) check() (err error) {
 func findPlaces(index *input.Index, paths runner.Paths) (places []place, removed int, err error) {
 	places = make([]place, index.Len())
 	found := false
+	near := index.Cursor()
 	for _, from := range []struct {
 		path string
 		dead bool
@@ -180,7 +181,7 @@ func findPlaces(index *input.Index, paths runner.Paths) (places []place, removed
 			if s.Err != nil {
 				return nil
 			}
-			i, ok := index.Find(s.Line.LLM.Op)
+			i, ok := near.Find(s.Line.LLM.Op)
 			if !ok {
 				removed++
 				return nil
@@ -240,8 +241,9 @@ func confirmed(file *input.File, index *input.Index, path string, places []place
 		return nil, err
 	}
 	current := map[int]bool{}
+	near := index.Cursor()
 	err = store.All(func(op *checkpoint.Operation) error {
-		i, ok := index.Find(op.ID)
+		i, ok := near.Find(op.ID)
 		if ok && places[i].stale && op.Offset == places[i].span.Offset && (op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter) {
 			current[i] = true
 		}

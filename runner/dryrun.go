@@ -85,6 +85,7 @@ func (d *dryRun) past() error {
 // that rebuilds its checkpoint.
 func (d *dryRun) answers() error {
 	b := &book{index: d.index}
+	near := d.index.Cursor()
 	for _, f := range []struct {
 		path  string
 		final checkpoint.Status
@@ -95,7 +96,7 @@ func (d *dryRun) answers() error {
 			}
 			op := checkpoint.Operation{Status: f.final}
 			fromLine(&op, s.Line)
-			i, ok := d.index.Find(op.ID)
+			i, ok := near.Find(op.ID)
 			if !ok || d.plan.stand[i] == standDone || d.plan.stand[i] == standDead {
 				return nil
 			}

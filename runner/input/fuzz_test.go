@@ -48,6 +48,7 @@ func checkFile(t *testing.T, in *File, set *Settings, text []byte) {
 		t.Fatalf("got %d entries, %+v for %d lines that are not blank", ix.Len(), rep, filled)
 	}
 	ops, n := map[string]bool{}, 0
+	near := ix.Cursor()
 	for i := range ix.Operations() {
 		r, err := in.Record(ix, i, set)
 		if err != nil {
@@ -63,6 +64,9 @@ func checkFile(t *testing.T, in *File, set *Settings, text []byte) {
 		}
 		if at, ok := ix.Find(r.Op); !ok || at != i {
 			t.Fatalf("Find(%q) = %d, %v, want %d", r.Op, at, ok, i)
+		}
+		if at, ok := near.Find(r.Op); !ok || at != i {
+			t.Fatalf("Cursor: Find(%q) = %d, %v, want %d", r.Op, at, ok, i)
 		}
 		ops[r.Op] = true
 		if line := lines[r.Line-1]; !json.Valid(line) {

@@ -35,6 +35,7 @@ const (
 	flagHashed                   // Hash is set
 	flagLooksDerived             // the ID that it gives itself has the form of a derived one
 	flagLong                     // longer than MaxLineBytes: Length and Sum are those of its beginning
+	flagTwin                     // its hash is another line's too
 )
 
 // Invalid tells whether the line has a fault; it is no operation then.
@@ -52,6 +53,7 @@ type Index struct {
 	perm   []uint32 // entries with a hash, by bucket, then hash, then place
 	starts []uint32 // of the buckets in perm
 	shift  uint     // from a hash's first 64 bits to its bucket
+	looks  bool     // some line has flagLooksDerived
 }
 
 // Len is the number of entries: lines that are not blank, invalid ones included, in the order of the file.
@@ -68,6 +70,7 @@ func (ix *Index) add(e Entry) {
 	}
 	last := &ix.chunks[len(ix.chunks)-1]
 	*last = append(*last, e)
+	ix.looks = ix.looks || e.flags&flagLooksDerived != 0
 	ix.n++
 }
 
@@ -99,6 +102,40 @@ func (ix *Index) Find(op string) (i int, ok bool) {
 		return i, true
 	}
 	return ix.findLine(op)
+}
+
+// Cursor finds what Find does, and sooner where operation IDs come about in the order of the file: a search in an index of
+// hundreds of megabytes waits for memory several times. It is not safe for concurrent use.
+type Cursor struct {
+	ix   *Index
+	next int // the entry after the one that was found last
+}
+
+// Cursor returns one that stands at the first entry.
+func (ix *Index) Cursor() *Cursor { return &Cursor{ix: ix} }
+
+// reach is how many entries a cursor looks at ahead of a search.
+const reach = 8
+
+// Find is Index.Find.
+func (c *Cursor) Find(op string) (i int, ok bool) {
+	hash, k, derived := derivedForm(op)
+	kind := uint8(flagHashed | flagDerived)
+	if !derived {
+		hash, kind = idHash(op), flagHashed
+	}
+	if k == 0 && !(derived && c.ix.looks) {
+		for i := c.next; i < min(c.next+reach, c.ix.n); i++ {
+			if e := c.ix.at(i); e.Hash == hash && e.flags&(flagHashed|flagDerived|flagTwin) == kind {
+				c.next = i + 1
+				return i, true
+			}
+		}
+	}
+	if i, ok = c.ix.Find(op); ok {
+		c.next = i + 1
+	}
+	return i, ok
 }
 
 // derivedForm takes task:<64 hex digits>:<k> apart.
@@ -244,6 +281,9 @@ func (ix *Index) markDuplicates() []uint32 {
 		}
 		seen := false
 		for _, i := range ix.perm[from:to] {
+			if to > from+1 {
+				ix.at(int(i)).flags |= flagTwin
+			}
 			switch e := ix.at(int(i)); {
 			case e.flags&(flagDerived|flagInvalid) != 0:
 			case seen:

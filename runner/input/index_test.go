@@ -95,6 +95,15 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("Find(%q) = %d, %v, want %d", r.Op, at, ok, i)
 		}
 	}
+	near := ix.Cursor()
+	for i, op := range ops { // in the order of the file, and out of it
+		for _, from := range []int{0, i, len(ops)} {
+			near.next = from
+			if at, ok := near.Find(op); !ok || at != i || near.next != i+1 {
+				t.Errorf("from %d: Find(%q) = %d, %v, want %d", from, op, at, ok, i)
+			}
+		}
+	}
 	want := []string{"a", "12", "b", "default:c9", "default:c9", "default:", "t:", "default:", "default:", "\\ud835A\n", "-0"}
 	for i, w := range want {
 		if i >= 3 && i <= 8 {
@@ -113,6 +122,9 @@ func TestIdentity(t *testing.T) {
 	for _, op := range []string{"", "none", "c", ops[3] + "0", strings.TrimSuffix(ops[3], "0") + "2", ":0", "line:1:000000000000", strings.TrimSuffix(ops[3], "0") + "-1"} {
 		if at, ok := ix.Find(op); ok {
 			t.Errorf("Find(%q) = %d", op, at)
+		}
+		if at, ok := ix.Cursor().Find(op); ok {
+			t.Errorf("Cursor: Find(%q) = %d", op, at)
 		}
 	}
 }
@@ -206,6 +218,9 @@ func TestFindUnderOtherSettings(t *testing.T) {
 	for i, op := range ops {
 		if at, ok := ix.Find(op); !ok || at != i {
 			t.Errorf("Find(%q) = %d, %v, want %d", op, at, ok, i)
+		}
+		if at, ok := ix.Cursor().Find(op); !ok || at != i {
+			t.Errorf("Cursor: Find(%q) = %d, %v, want %d", op, at, ok, i)
 		}
 	}
 }
