@@ -13,12 +13,6 @@ import (
 	"github.com/llmbatch/llmbatch/runner/result"
 )
 
-// span is where the line of a finished operation stands, and its row.
-type span struct {
-	offset, length int64
-	seq            uint64
-}
-
 // reconcile makes the checkpoint and the two files agree after any stop:
 // torn tails are cut, whole lines that no row knows are adopted (they are
 // paid for), rows whose line has moved get its new place, and rows whose line
@@ -26,28 +20,27 @@ type span struct {
 // one pass over the rows; after any other, and where somebody has had a file
 // in hand, one over the files as well.
 func (b *book) reconcile(c *Config) error {
-	spans := map[checkpoint.Status][]span{}
+	var lines tilings
+	near := b.index.Cursor()
 	err := b.store.All(func(op *checkpoint.Operation) error {
-		b.attach(op.ID, op.Seq)
-		if op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter {
-			spans[op.Status] = append(spans[op.Status], span{op.Offset, op.Length, op.Seq})
-		}
+		b.attach(near.Find, op.ID, op.Seq)
+		lines.add(op)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	out := b.meta.OutputStamp != "" && b.meta.OutputStamp == stamp(c.Paths.Output)
-	if err := b.reconcileFile(c, b.out, c.Paths.Output, checkpoint.Completed, spans[checkpoint.Completed], out); err != nil {
+	if err := b.reconcileFile(c, b.out, c.Paths.Output, checkpoint.Completed, &lines.out, out); err != nil {
 		return err
 	}
 	errs := b.meta.ErrorsStamp != "" && b.meta.ErrorsStamp == stamp(c.Paths.Errors)
-	return b.reconcileFile(c, b.errs, c.Paths.Errors, checkpoint.DeadLetter, spans[checkpoint.DeadLetter], errs)
+	return b.reconcileFile(c, b.errs, c.Paths.Errors, checkpoint.DeadLetter, &lines.errs, errs)
 }
 
 // attach notes which row an operation of the input has.
-func (b *book) attach(id string, seq uint64) {
-	if i, ok := b.index.Find(id); ok {
+func (b *book) attach(find func(op string) (i int, ok bool), id string, seq uint64) {
+	if i, ok := find(id); ok {
 		b.row[i] = uint32(seq)
 		return
 	}
@@ -61,21 +54,24 @@ func (b *book) seqOf(id string) uint64 {
 	return b.removed[id]
 }
 
-func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final checkpoint.Status, known []span, sealed bool) error {
+func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final checkpoint.Status, lines *tiling, sealed bool) error {
 	if rep := w.Repaired(); rep.Cut > 0 {
 		c.Notice(fmt.Sprintf("%s: cut a torn line of %s at its end", path, Count(rep.Cut, "byte")))
 	}
-	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
-	whole, end := prefix(known)
-	if sealed && whole == len(known) && end == w.Size() {
+	if sealed && lines.covers(w.Size()) {
 		return nil
 	}
-	if w.Size() == 0 && final == checkpoint.Completed && len(known) > 0 {
+	if w.Size() == 0 && final == checkpoint.Completed && lines.lines > 0 {
 		return usage("put the file back, or start over with --restart (which pays for every call again); a run beside the earlier one needs its own --checkpoint",
-			"output %s is gone or empty, but the checkpoint knows %s", path, Count(int64(len(known)), "finished operation"))
+			"output %s is gone or empty, but the checkpoint knows %s", path, Count(int64(lines.lines), "finished operation"))
+	}
+	known, err := b.spans(final, lines.lines)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	// The run before ended in the middle, or somebody had the file in hand
 	// since: every line of it is looked at.
+	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	f := &fileFix{book: b, final: final, known: known, seen: make([]bool, len(known)), fresh: map[string]*checkpoint.Operation{}}
 	if err := w.Tail(0, f.line); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
@@ -85,16 +81,6 @@ func (b *book) reconcileFile(c *Config, w *result.Writer, path string, final che
 	}
 	f.tell(c, path)
 	return nil
-}
-
-// prefix counts the spans, in order, that follow one another from a file's
-// start, and says where they end.
-func prefix(known []span) (n int, end int64) {
-	for n < len(known) && known[n].offset == end {
-		end += known[n].length + 1
-		n++
-	}
-	return n, end
 }
 
 // fileFix matches the lines of one file with the rows of the checkpoint.
@@ -188,7 +174,7 @@ func (f *fileFix) flush() error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	for _, op := range f.batch {
-		f.attach(op.ID, op.Seq)
+		f.attach(f.index.Find, op.ID, op.Seq)
 	}
 	f.batch = f.batch[:0]
 	clear(f.fresh)
@@ -281,30 +267,31 @@ func (b *book) get(seq uint64) (*checkpoint.Operation, error) {
 // that an edited line superseded and dead letters that were put back. The
 // superseded results, which were paid for, go to their own file.
 func (b *book) compact(c *Config) error {
-	spans := map[checkpoint.Status][]span{}
+	var lines tilings
 	err := b.store.All(func(op *checkpoint.Operation) error {
-		if op.Status == checkpoint.Completed || op.Status == checkpoint.DeadLetter {
-			spans[op.Status] = append(spans[op.Status], span{op.Offset, op.Length, op.Seq})
-		}
+		lines.add(op)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := b.compactFile(b.out, c.Paths.Superseded, spans[checkpoint.Completed]); err != nil {
+	if err := b.compactFile(b.out, c.Paths.Superseded, checkpoint.Completed, &lines.out); err != nil {
 		return err
 	}
-	return b.compactFile(b.errs, "", spans[checkpoint.DeadLetter])
+	return b.compactFile(b.errs, "", checkpoint.DeadLetter, &lines.errs)
 }
 
-func (b *book) compactFile(w *result.Writer, keepRemoved string, known []span) error {
-	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
-	if whole, end := prefix(known); whole == len(known) && end == w.Size() {
+func (b *book) compactFile(w *result.Writer, keepRemoved string, final checkpoint.Status, lines *tiling) error {
+	if lines.covers(w.Size()) {
 		return nil
 	}
+	known, err := b.spans(final, lines.lines)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	var moved *result.Writer
 	if keepRemoved != "" {
-		var err error
 		if moved, err = result.Open(keepRemoved); err != nil {
 			return fmt.Errorf("keep superseded results: %w", err)
 		}
@@ -312,7 +299,7 @@ func (b *book) compactFile(w *result.Writer, keepRemoved string, known []span) e
 	}
 	next := 0
 	now := map[uint64]result.Span{}
-	err := w.Rewrite(func(s result.Scanned) bool {
+	err = w.Rewrite(func(s result.Scanned) bool {
 		for next < len(known) && known[next].offset < s.Offset {
 			next++
 		}
