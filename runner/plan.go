@@ -28,7 +28,7 @@ const (
 // plan is the work of a run, by entry of the index.
 type plan struct {
 	stand []stand
-	seeds []seed // attempts that still count against a limit
+	seeds map[seed]limit.Cost // attempts of earlier runs that still count against a limit
 
 	done, dead, held, skipped int
 	usage                     checkpoint.Usage          // of the completed operations
@@ -46,11 +46,28 @@ type plan struct {
 	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
 }
 
-// seed is an attempt of an earlier run that may still fill a window.
+// seed stands for the attempts at one target that may still fill a window and
+// leave it together. A day may have millions of attempts.
 type seed struct {
-	at              time.Time
-	cost            limit.Cost
-	provider, model string
+	target int
+	at     int64 // ns since 1970: of the last of them, or a little later
+}
+
+// seed adds an attempt of an earlier run. Those of the last minutes are told apart
+// as well as a minute's window does it, and older ones as a day's does.
+func (p *plan) seed(c *Config, a *checkpoint.Attempt, now time.Time) {
+	n := serves(c.Targets, a.Provider, a.Model)
+	if n < 0 || !stillCounts(*a, now) {
+		return
+	}
+	grain := int64(time.Minute)
+	if now.Sub(a.At) < 2*time.Minute {
+		grain = int64(10 * time.Millisecond)
+	}
+	key := seed{n, (a.At.UnixNano() + grain - 1) / grain * grain}
+	cost := p.seeds[key]
+	cost.Requests, cost.Tokens, cost.Output = cost.Requests+a.Charge.Requests, cost.Tokens+a.Charge.Tokens, cost.Output+a.Charge.Output
+	p.seeds[key] = cost
 }
 
 // seenOutput is how long an answer of an earlier run was.
@@ -91,13 +108,12 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, again []*checkpoint.Operation, err error) {
 	p = newPlan(c, b.index)
 	p.charging = c.remembered(&b.meta)
+	near := b.index.Cursor()
 	err = b.store.All(func(op *checkpoint.Operation) error {
-		for _, a := range op.Attempts {
-			if stillCounts(a, now) {
-				p.seeds = append(p.seeds, seed{a.At, limit.Cost{Requests: a.Charge.Requests, Tokens: a.Charge.Tokens, Output: a.Charge.Output}, a.Provider, a.Model})
-			}
+		for n := range op.Attempts {
+			p.seed(c, &op.Attempts[n], now)
 		}
-		i, ok := b.index.Find(op.ID)
+		i, ok := near.Find(op.ID)
 		if !ok {
 			if p.gone(op, now) {
 				mine := *op
@@ -112,13 +128,12 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 		}
 		return err
 	})
-	slices.SortFunc(p.seeds, func(a, b seed) int { return a.at.Compare(b.at) })
 	return p, again, err
 }
 
 // newPlan is the plan of an input of which nothing is done.
 func newPlan(c *Config, ix *input.Index) *plan {
-	p := &plan{stand: make([]stand, ix.Len()), classes: map[string]int{}, digests: map[[32]byte]uint64{}}
+	p := &plan{stand: make([]stand, ix.Len()), classes: map[string]int{}, seeds: map[seed]limit.Cost{}, digests: map[[32]byte]uint64{}}
 	p.cut(ix, c.Limit)
 	return p
 }

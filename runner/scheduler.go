@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -54,9 +57,9 @@ type scheduler struct {
 }
 
 func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
-	seed := uint64(now.UnixNano())
+	chance := uint64(now.UnixNano())
 	s := &scheduler{
-		policy: c.Policy, began: now, steer: c.redirect, rand: rand.New(rand.NewPCG(seed, seed>>32)),
+		policy: c.Policy, began: now, steer: c.redirect, rand: rand.New(rand.NewPCG(chance, chance>>32)),
 		count: counts{Classes: map[string]*classCount{}, Fallbacks: map[fallback]int64{}, DegradedBy: map[string]int64{}}, unsettled: p.unsettled,
 		own: c.at, given: c.given,
 	}
@@ -84,10 +87,8 @@ func newScheduler(c *Config, p *plan, now time.Time) *scheduler {
 		}
 		s.lanes = append(s.lanes, l)
 	}
-	for _, a := range p.seeds {
-		if n := serves(c.Targets, a.provider, a.model); n >= 0 {
-			s.lanes[n].limiter.Seed(a.at, a.cost)
-		}
+	for _, a := range slices.SortedFunc(maps.Keys(p.seeds), func(a, b seed) int { return cmp.Compare(a.at, b.at) }) {
+		s.lanes[a.target].limiter.Seed(time.Unix(0, a.at), p.seeds[a])
 	}
 	for _, o := range p.outputs {
 		if n := serves(c.Targets, o.provider, o.model); n >= 0 {
