@@ -31,5 +31,5 @@ func collectFor(env Env, targets []runner.Target, lines int) {
 		calls += t.Limits.Concurrency
 	}
 	air := callInAir * max(0, calls-manyCalls)
-	debug.SetGCPercent(max(1, 100*(headroom+air/5)/(restOfHeap+air+indexedLine*lines)))
+	debug.SetGCPercent(max(1, 100*(headroom+air/10)/(restOfHeap+air+indexedLine*lines)))
 }
