@@ -56,9 +56,12 @@ type seed struct {
 // seed adds an attempt of an earlier run. Those of the last minutes are told apart
 // as well as a minute's window does it, and older ones as a day's does.
 func (p *plan) seed(c *Config, a *checkpoint.Attempt, now time.Time) {
-	n := serves(c.Targets, a.Provider, a.Model)
-	if n < 0 || !stillCounts(*a, now) {
+	if !stillCounts(*a, now) {
 		return
+	}
+	n := serves(c.Targets, a.Provider, a.Model)
+	if n < 0 {
+		return // in this run nothing goes there
 	}
 	grain := int64(time.Minute)
 	if now.Sub(a.At) < 2*time.Minute {
