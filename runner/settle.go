@@ -87,7 +87,7 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 // scheduler's.
 func (s *scheduler) decide(now time.Time, j *job, err *provider.Error) verdict {
 	l := s.lane(j)
-	if j.state.Suspect() && retry.RouteWide(err.Kind) {
+	if j.state.Suspect(err.Kind) {
 		l.breaker.Observe(now, j.granted, provider.KindCancelled) // as a probe it shows nothing
 	} else {
 		l.health.Observe(now, err)

@@ -173,7 +173,7 @@ func (p Policy) afterRefusal(now time.Time, rnd func() float64, s *State, h *Hea
 // afterRouteFailure pauses a route that is down at no cost to the item, and
 // stops it after too long; else the failure is the item's.
 func (p Policy) afterRouteFailure(now time.Time, rnd func() float64, s *State, h *Health, e *provider.Error, d Decision) Decision {
-	down := h.Down() && !s.Suspect() || e.Kind == provider.KindLoading
+	down := h.Down() && !s.Suspect(e.Kind) || e.Kind == provider.KindLoading
 	if out := now.Sub(h.failing); down && !h.failing.IsZero() && out >= p.MaxOutage {
 		d.Action = Stop
 		d.Reason = fmt.Sprintf("no success for %s: %s", out.Round(time.Second), e.Error())
@@ -188,7 +188,7 @@ func (p Policy) afterRouteFailure(now time.Time, rnd func() float64, s *State, h
 		d.Action, d.NotBefore = Retry, d.Pause.Add(time.Duration(rnd()*float64(p.ceiling(h.pauses))/2))
 		return d
 	}
-	if h.passed > s.passed {
+	if h.passed > s.passed && !notSent(e.Kind) {
 		s.Own, s.passed = s.Own+1, h.passed
 	}
 	if e.Kind == provider.KindServer {

@@ -92,10 +92,13 @@ type State struct {
 // doing. At the beginning of an outage that comes to one.
 const suspectAfter = 3
 
-// Suspect reports an item that failed where others passed: what it meets from
-// then on says nothing of a route. Bad prompts are left over at the end, and
-// alone at a fallback, and would look like an outage of it.
-func (s *State) Suspect() bool { return s.Own >= suspectAfter }
+// Suspect reports a failure of an item that failed where others passed: it says
+// nothing of the route. Bad prompts are left over at the end, and alone at a
+// fallback, and would look like an outage of it. A connection that never stood
+// is no item's doing.
+func (s *State) Suspect(k provider.Kind) bool {
+	return s.Own >= suspectAfter && RouteWide(k) && !notSent(k)
+}
 
 // Action says what to do with the operation.
 type Action uint8

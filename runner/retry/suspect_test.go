@@ -12,7 +12,7 @@ import (
 func TestSuspect(t *testing.T) {
 	tests := []struct {
 		name     string
-		steps    string // F = it fails, S = another passes
+		steps    string // F = it fails, C = it finds no server, S = another passes
 		suspect  bool
 		attempts int
 	}{
@@ -20,6 +20,8 @@ func TestSuspect(t *testing.T) {
 		{"an outage after successes", "SSSFFFFFF", false, 6},
 		{"twice among others", "SFSFFF", false, 4},
 		{"three times among others", "SFSSFSF", true, 3},
+		{"no server among others", "SCSSCSC", false, 3},
+		{"an outage for a suspect, too", "SFSSFSFCCCCCC", true, 5}, // down at the third
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -32,11 +34,14 @@ func TestSuspect(t *testing.T) {
 					continue
 				}
 				e := failed(provider.KindOverloaded)
+				if step == 'C' {
+					e = failed(provider.KindConnect)
+				}
 				h.Observe(now, e)
 				Policy{}.Decide(now, half, &s, &h, e, false)
 			}
-			if s.Suspect() != tt.suspect || s.Attempts != tt.attempts {
-				t.Errorf("got suspect %t after %d attempts, want %t after %d", s.Suspect(), s.Attempts, tt.suspect, tt.attempts)
+			if got := s.Suspect(provider.KindOverloaded); got != tt.suspect || s.Attempts != tt.attempts {
+				t.Errorf("got suspect %t after %d attempts, want %t after %d", got, s.Attempts, tt.suspect, tt.attempts)
 			}
 		})
 	}
