@@ -99,7 +99,7 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 	if err != nil {
 		return nil, err
 	}
-	for batch := range slices.Chunk(again, 10000) {
+	for batch := range slices.Chunk(again, putMost) {
 		if err := b.store.PutAll(batch, nil); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}

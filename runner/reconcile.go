@@ -144,10 +144,7 @@ func (f *fileFix) adopt(s result.Scanned) error {
 	}
 	fromLine(op, s.Line)
 	op.Status, op.Offset, op.Length = f.final, s.Offset, s.Length
-	if len(f.batch) >= 10000 {
-		return f.flush()
-	}
-	return nil
+	return f.flushFull()
 }
 
 // claims says that a line with this key, which no row points to, is the row's.
@@ -164,6 +161,16 @@ func (f *fileFix) claims(op *checkpoint.Operation, key string) bool {
 		return true
 	}
 	return !f.seen[i] && op.Key == key
+}
+
+// putMost bounds the rows of one transaction, and so what they take of memory.
+const putMost = 10_000
+
+func (f *fileFix) flushFull() error {
+	if len(f.batch) < putMost {
+		return nil
+	}
+	return f.flush()
 }
 
 func (f *fileFix) flush() error {
@@ -202,6 +209,9 @@ func (f *fileFix) finish() error {
 				Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Digest: op.Digest, Sum: op.Sum, Line: op.Line, Key: op.Key,
 				Incarnation: op.Incarnation, Attempts: op.Attempts, Created: op.Created,
 			})
+			if err := f.flushFull(); err != nil {
+				return err
+			}
 		}
 	}
 	return f.flush()

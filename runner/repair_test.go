@@ -3,10 +3,14 @@ package runner
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/llmbatch/llmbatch/checkpoint"
+	"github.com/llmbatch/llmbatch/runner/input"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
 	"github.com/llmbatch/llmbatch/runner/result"
 )
@@ -102,6 +106,43 @@ func TestFilesDamagedBetweenRuns(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// However many lines are gone, their rows are put back a part at a time: one
+// transaction over a million would take a gigabyte.
+func TestLostLinesArePutBackInParts(t *testing.T) {
+	t.Parallel()
+	const n = 2*putMost + 5
+	store, err := checkpoint.Create(filepath.Join(t.TempDir(), "x.db"), checkpoint.Meta{}, checkpoint.Options{CommitGap: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ops, known := make([]*checkpoint.Operation, n), make([]span, n)
+	for i := range ops {
+		ops[i] = &checkpoint.Operation{ID: strconv.Itoa(i), Status: checkpoint.Completed, Offset: int64(10 * i), Length: 9}
+	}
+	if err := store.PutAll(ops, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, op := range ops {
+		known[i] = span{op.Offset, op.Length, op.Seq}
+	}
+	b := &book{store: store, index: &input.Index{}, removed: map[string]uint64{}}
+	f := &fileFix{book: b, final: checkpoint.Completed, known: known, seen: make([]bool, n)}
+	if err := f.finish(); err != nil {
+		t.Fatal(err)
+	}
+	back := 0
+	err = store.All(func(op *checkpoint.Operation) error {
+		if op.Status == checkpoint.Delayed {
+			back++
+		}
+		return nil
+	})
+	if err != nil || back != n || f.lost != n || cap(f.batch) > 2*putMost {
+		t.Errorf("got %d rows back of %d lost, %d at a time, %v; want %d, at most %d at a time", back, f.lost, cap(f.batch), err, n, 2*putMost)
 	}
 }
 
