@@ -115,8 +115,8 @@ func (r *run) complete(j *job, resp *provider.Response) {
 // streamed says that a job's next call asks for a stream. One that may have been
 // paid for goes out as it did, since its key stands for those bytes.
 func (r *run) streamed(j *job) bool {
-	if n := len(j.op.Attempts); n > 0 && j.bound() {
-		return j.op.Attempts[n-1].Streamed
+	if last := j.bound(); last != nil {
+		return last.Streamed
 	}
 	return r.Stream && streams(j.rec.API)
 }

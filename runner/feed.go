@@ -258,7 +258,7 @@ func (r *run) row(j *job) error {
 	op.Sum, op.Line = j.rec.Sum, j.rec.Line
 	op.Provider, op.Model = r.Targets[j.lane].Provider, j.rec.Model
 	j.op = op
-	if j.bound() {
+	if j.bound() != nil {
 		j.gave = gaveOf(op.Degraded)
 	}
 	if op.Status == checkpoint.Unknown {

@@ -72,18 +72,20 @@ func (j *job) tries() (n int) {
 	return n
 }
 
-// bound says that a server may know the job's key, for the bytes of its last
-// request: its outcome is unknown, or it was answered, if with nothing of use.
-func (j *job) bound() bool {
-	if j.op.Status == checkpoint.Unknown {
-		return true
+// bound is the last attempt for whose bytes a server may know the job's key: its
+// outcome is unknown, or it was answered, with nothing of use or with what is
+// lost. Refusals since then change nothing. nil = there is none.
+func (j *job) bound() *checkpoint.Attempt {
+	all := j.op.Attempts
+	if n := len(all); n > 0 && j.op.Status == checkpoint.Unknown {
+		return &all[n-1]
 	}
-	n := len(j.op.Attempts)
-	if n == 0 {
-		return false
+	for i := len(all) - 1; i >= 0 && !all[i].At.Before(j.op.Created); i-- {
+		if a := &all[i]; a.Model == j.rec.Model && (a.Class == ClassUnknown || a.StatusCode/100 == 2) {
+			return a
+		}
 	}
-	last := &j.op.Attempts[n-1]
-	return last.StatusCode/100 == 2 && last.Class != "" && last.Model == j.rec.Model && !last.At.Before(j.op.Created)
+	return nil
 }
 
 // found says that the answer was looked up.

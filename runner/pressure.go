@@ -81,7 +81,7 @@ const leastResponse = 16
 // goes out as it did, since its key stands for those bytes.
 func (p *pressure) asks(j *job) (c concession) {
 	switch {
-	case j.bound():
+	case j.bound() != nil:
 		return j.gave
 	case p == nil || p.level == route.None:
 		return c

@@ -64,7 +64,10 @@ func TestPressureAsks(t *testing.T) {
 		{"high is not", 1.3, edit(func(j *job) { j.rec.Priority = input.High }), concession{cap: 10, trim: trim}, 10, false},
 		{"a tenant is", 1.3, edit(func(j *job) { j.rec.Tenant = "acme" }), concession{cap: 10, trim: trim}, 10, true},
 		{"another is not", 1.3, edit(func(j *job) { j.rec.Tenant = "x" }), concession{cap: 10, trim: trim}, 10, false},
-		{"what may have been paid for goes out as it did", 1.3, edit(func(j *job) { j.op.Status, j.rec.Priority, j.gave = checkpoint.Unknown, input.Low, concession{cap: 70} }), concession{cap: 70}, 70, false},
+		{"what may have been paid for goes out as it did", 1.3, edit(func(j *job) {
+			j.op.Status, j.op.Attempts = checkpoint.Unknown, []checkpoint.Attempt{{Class: ClassUnknown}}
+			j.rec.Priority, j.gave = input.Low, concession{cap: 70}
+		}), concession{cap: 70}, 70, false},
 	} {
 		s.press.level, s.press.acts = route.None, route.Actions{}
 		s.feel(s.now, late(c.overrun))

@@ -207,7 +207,7 @@ func (f *fileFix) finish() error {
 			f.lost++
 			f.batch = append(f.batch, &checkpoint.Operation{
 				Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Digest: op.Digest, Sum: op.Sum, Line: op.Line, Key: op.Key,
-				Incarnation: op.Incarnation, Attempts: op.Attempts, Created: op.Created,
+				Incarnation: op.Incarnation, Attempts: op.Attempts, Created: op.Created, Degraded: op.Degraded,
 			})
 			if err := f.flushFull(); err != nil {
 				return err

@@ -175,6 +175,60 @@ func TestUnknownOutcomesKeepTheirForm(t *testing.T) {
 	}
 }
 
+// So does one whose line is gone from the output: its answer stands under its key.
+func TestLostLinesKeepTheirForm(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{Latency: time.Second, HonourKeys: true}, func(d *desk) {
+		d.input(prompts(3)...)
+		d.run(streaming)
+		key := d.rows()["p1"].Key
+		dropLine(d, d.paths.Output, "p1")
+		d.run()
+		if l := d.whole(ids(3)...)["p1"]; l != nil && l.LLM.Key != key {
+			d.Errorf("got key %s, want %s", l.LLM.Key, key)
+		}
+		if st := d.server.Stats(); st.Statuses["400"] != 0 || st.Duplicates != 1 {
+			d.Errorf("got %v, %d answered again; want no 400, and 1", st.Statuses, st.Duplicates)
+		}
+	})
+}
+
+// The bytes that a key stands for are those of the last attempt that a server may
+// know it by, whatever was refused since.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	created := time.Unix(1_790_000_000, 0)
+	at := func(seconds int, a checkpoint.Attempt) checkpoint.Attempt {
+		a.At, a.Sent = created.Add(time.Duration(seconds)*time.Second), true
+		if a.Model == "" {
+			a.Model = "m"
+		}
+		return a
+	}
+	lost := at(1, checkpoint.Attempt{Class: ClassUnknown})
+	refused := at(9, checkpoint.Attempt{Class: "rate_limited", StatusCode: 429})
+	for name, tt := range map[string]struct {
+		attempts []checkpoint.Attempt
+		want     int // its number; -1 = none
+	}{
+		"none":                             {nil, -1},
+		"refused":                          {[]checkpoint.Attempt{refused}, -1},
+		"lost":                             {[]checkpoint.Attempt{lost}, 0},
+		"lost, then refused":               {[]checkpoint.Attempt{lost, refused}, 0},
+		"empty, then refused":              {[]checkpoint.Attempt{at(1, checkpoint.Attempt{Class: "empty_answer", StatusCode: 200}), refused}, 0},
+		"answered, and its line is gone":   {[]checkpoint.Attempt{refused, at(10, checkpoint.Attempt{StatusCode: 200})}, 1},
+		"lost by another model":            {[]checkpoint.Attempt{at(1, checkpoint.Attempt{Class: ClassUnknown, Model: "n"}), refused}, -1},
+		"lost before the row started anew": {[]checkpoint.Attempt{at(-1, lost), refused}, -1},
+	} {
+		j := &job{op: checkpoint.Operation{Status: checkpoint.Delayed, Created: created, Attempts: tt.attempts}}
+		j.rec.Model = "m"
+		got := j.bound()
+		if tt.want < 0 && got != nil || tt.want >= 0 && got != &j.op.Attempts[tt.want] {
+			t.Errorf("%s: got %+v, want attempt %d", name, got, tt.want)
+		}
+	}
+}
+
 // So does one that was answered with nothing of use: that answer stands under
 // its key.
 func TestEmptyAnswersKeepTheirForm(t *testing.T) {
