@@ -3,11 +3,13 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner/limit"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
 )
@@ -122,6 +124,46 @@ func TestStopAndStartSendNoSecondMinute(t *testing.T) {
 			d.Errorf("%d calls refused, %d operations billed twice; want none", st.RefusedSum, st.TwiceBodies.Operations)
 		}
 	})
+}
+
+// Attempts of earlier runs are added up by what a window tells apart: none is left
+// out, and none counts from before it went.
+func TestSeedsAddUp(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(60*29_833_334, 0) // a whole minute
+	c := &Config{Targets: []Target{{Provider: "a", Model: "m"}, {Provider: "b"}}}
+	p := &plan{seeds: map[seed]limit.Cost{}}
+	for _, a := range []struct {
+		ago      time.Duration
+		provider string
+		sent     bool
+	}{
+		{24 * time.Hour, "a", true}, // too old
+		{24*time.Hour - time.Second, "a", true},
+		{10*time.Minute + 50*time.Second, "a", true},
+		{10*time.Minute + 10*time.Second, "a", true},
+		{10 * time.Minute, "a", true},
+		{10 * time.Minute, "b", true},
+		{10 * time.Minute, "b", false},
+		{10 * time.Minute, "c", true}, // no target of this run
+		{90*time.Second + 9*time.Millisecond, "b", true},
+		{90*time.Second + 2*time.Millisecond, "b", true},
+		{90*time.Second - time.Millisecond, "b", true},
+	} {
+		p.seed(c, &checkpoint.Attempt{At: now.Add(-a.ago), Provider: a.provider, Model: "m", Sent: a.sent, Charge: checkpoint.Charge{Requests: 1, Tokens: 10, Output: 3}}, now)
+	}
+	at := func(target int, ago time.Duration) seed { return seed{target, now.Add(-ago).UnixNano()} }
+	times := func(n int64) limit.Cost { return limit.Cost{Requests: n, Tokens: 10 * n, Output: 3 * n} }
+	want := map[seed]limit.Cost{
+		at(0, 24*time.Hour-time.Minute):           times(1),
+		at(0, 10*time.Minute):                     times(3),
+		at(1, 10*time.Minute):                     times(1),
+		at(1, 90*time.Second):                     times(2),
+		at(1, 90*time.Second-10*time.Millisecond): times(1),
+	}
+	if !maps.Equal(p.seeds, want) {
+		t.Errorf("got %v, want %v", p.seeds, want)
+	}
 }
 
 // Attempts of operations that run again, since their line was edited, still
