@@ -31,7 +31,7 @@ var layers = map[string][]string{
 	},
 	"runner/metrics": {"runner", "runner/provider", "runner/route"},
 	"runner/report": {
-		"checkpoint", "runner", "runner/limit", "runner/money", "runner/provider", "runner/result", "runner/retry", "runner/series",
+		"checkpoint", "runner", "runner/limit", "runner/money", "runner/provider", "runner/result", "runner/series",
 	},
 	"runner/route":                 {"runner/limit", "runner/money", "runner/provider", "runner/retry"},
 	"runner/retry":                 {"runner/provider"},
