@@ -29,7 +29,7 @@ func (r *run) attempt(ctx context.Context, j *job) {
 		// out when the attempt ends.
 		OnID: func(id string) {
 			j.op.Attempts[n].AnswerID = id
-			_ = r.book.store.Put(&j.op)
+			_ = r.book.put(&j.op)
 		},
 	})
 	if err != nil {

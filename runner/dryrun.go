@@ -100,7 +100,7 @@ func (d *dryRun) answers() error {
 			if !ok || d.plan.stand[i] == standDone || d.plan.stand[i] == standDead {
 				return nil
 			}
-			_, err := b.judge(d.Config, d.plan, i, &op, d.started, false)
+			_, err := b.judge(d.Config, d.plan, i, &op, false)
 			return err
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -100,7 +100,14 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 		return nil, err
 	}
 	for batch := range slices.Chunk(again, putMost) {
-		if err := b.store.PutAll(batch, nil); err != nil {
+		ops := make([]*checkpoint.Operation, len(batch))
+		for n, a := range batch {
+			if ops[n], err = b.get(uint64(a.seq)); err != nil {
+				return nil, err
+			}
+			a.to.apply(ops[n], now)
+		}
+		if err := b.store.PutAll(ops, nil); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
 	}
@@ -108,7 +115,7 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 }
 
 // survey is makePlan without a write: again are the rows that change.
-func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, again []*checkpoint.Operation, err error) {
+func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, again []changed, err error) {
 	p = newPlan(c, b.index)
 	p.charging = c.remembered(&b.meta)
 	near := b.index.Cursor()
@@ -116,20 +123,16 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 		for n := range op.Attempts {
 			p.seed(c, &op.Attempts[n], now)
 		}
-		i, ok := near.Find(op.ID)
-		if !ok {
-			if p.gone(op, now) {
-				mine := *op
-				again = append(again, &mine)
-			}
-			return nil
+		to := stays
+		if i, ok := near.Find(op.ID); !ok {
+			to = p.gone(op)
+		} else if to, err = b.judge(c, p, i, op, settingsChanged); err != nil {
+			return err
 		}
-		mark, err := b.judge(c, p, i, op, now, settingsChanged)
-		if mark {
-			mine := *op
-			again = append(again, &mine)
+		if to != stays {
+			again = append(again, changed{uint32(op.Seq), to})
 		}
-		return err
+		return nil
 	})
 	return p, again, err
 }
@@ -141,13 +144,13 @@ func newPlan(c *Config, ix *input.Index) *plan {
 	return p
 }
 
-// judge decides on one row; mark says that it changed and must be stored.
-func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now time.Time, settingsChanged bool) (mark bool, err error) {
+// judge decides on one row.
+func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, settingsChanged bool) (change, error) {
 	switch op.Status {
 	case checkpoint.Completed, checkpoint.DeadLetter:
 		same, err := b.unchanged(c, i, op, settingsChanged)
 		if err != nil {
-			return false, err
+			return stays, err
 		}
 		if same && op.Status == checkpoint.Completed {
 			p.set(i, standDone, &p.done, &p.skipped)
@@ -167,59 +170,39 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, now ti
 			p.usage.Output += op.Usage.Output
 			p.usage.Cached += op.Usage.Cached
 			p.usage.Reasoning += op.Usage.Reasoning
-			return false, nil
+			return stays, nil
 		}
 		if same && !c.putsBack(op.Class) {
 			p.set(i, standDead, &p.dead, &p.skipped)
 			p.classes[op.Class]++
-			return false, nil
+			return stays, nil
 		}
 		if same {
 			p.putBack++
-			op.Incarnation++
-		} else {
-			p.edited++
+			return putBack, nil
 		}
-		*op = checkpoint.Operation{
-			Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Line: op.Line, Incarnation: op.Incarnation,
-			Attempts: counting(op.Attempts, now), Created: now,
-		}
-		return true, nil
+		p.edited++
+		return anew, nil
 	case checkpoint.InFlight:
-		// The process died with the call recorded: it may have been sent.
-		op.Status = checkpoint.Unknown
-		if n := len(op.Attempts); n > 0 {
-			op.Attempts[n-1].Class, op.Attempts[n-1].Sent = ClassUnknown, true
-		}
-		op.NotBefore = lastAttempt(op).Add(retry.ReconcileDelay)
 		p.noteUnknown(op.ID)
 		p.doubt(c, b.index, i, op)
-		return true, nil
+		return cutOff, nil
 	case checkpoint.Unknown:
 		p.noteUnknown(op.ID)
 		p.doubt(c, b.index, i, op)
 	}
-	return false, nil
+	return stays, nil
 }
 
-// gone notes a row whose line is no longer in the input. It tells whether it put
-// the row back: a line that was left out as invalid has been mended or taken out,
-// so that there is nothing to tell of it any more.
-func (p *plan) gone(op *checkpoint.Operation, now time.Time) bool {
+// gone notes a row whose line is no longer in the input.
+func (p *plan) gone(op *checkpoint.Operation) change {
 	switch {
 	case op.Status == checkpoint.DeadLetter && op.Class == ClassInvalid:
-		*op = checkpoint.Operation{Seq: op.Seq, ID: op.ID, Status: checkpoint.Delayed, Line: op.Line, Incarnation: op.Incarnation, Created: now}
-		return true
+		return anew
 	case isFinal(op.Status):
 		p.removed++
 	}
-	return false
-}
-
-// counting are the attempts that may still fill a window. A row keeps them when
-// it starts anew, for the run after the next.
-func counting(all []checkpoint.Attempt, now time.Time) []checkpoint.Attempt {
-	return slices.DeleteFunc(slices.Clone(all), func(a checkpoint.Attempt) bool { return !stillCounts(a, now) })
+	return stays
 }
 
 func stillCounts(a checkpoint.Attempt, now time.Time) bool {
@@ -335,13 +318,6 @@ func (c *Config) putsBack(class string) bool {
 func Hopeless(class string) bool {
 	kind, known := provider.ParseKind(class)
 	return class == ClassInvalid || strings.HasPrefix(class, classTooLarge) || known && retry.Hopeless(kind)
-}
-
-func lastAttempt(op *checkpoint.Operation) time.Time {
-	if n := len(op.Attempts); n > 0 {
-		return op.Attempts[n-1].At
-	}
-	return op.Created
 }
 
 // ClassInvalid is the class of the lines that --skip-invalid leaves out. No

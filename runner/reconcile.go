@@ -308,26 +308,27 @@ func (b *book) compactFile(w *result.Writer, keepRemoved string, final checkpoin
 		defer moved.Close()
 	}
 	next := 0
-	now := map[uint64]result.Span{}
 	err = w.Rewrite(func(s result.Scanned) bool {
 		for next < len(known) && known[next].offset < s.Offset {
 			next++
 		}
 		return next < len(known) && known[next].offset == s.Offset
-	}, moved, func(s result.Scanned, at result.Span) {
-		if at.Offset != s.Offset {
-			now[known[next].seq] = at
-		}
+	}, moved, func(_ result.Scanned, at result.Span) {
+		known[next].offset, known[next].length = at.Offset, at.Length
 	})
 	if err != nil {
 		return err
 	}
 	b.meta.Generation++
-	return b.store.Edit(&b.meta, func(op *checkpoint.Operation) bool {
-		at, ok := now[op.Seq]
-		if ok {
-			op.Offset, op.Length = at.Offset, at.Length
+	slices.SortFunc(known, func(a, b span) int { return cmp.Compare(a.seq, b.seq) })
+	next = 0
+	return b.store.Edit(&b.meta, func(op *checkpoint.Operation) bool { // in the order of rows
+		if next == len(known) || known[next].seq != op.Seq {
+			return false
 		}
-		return ok
+		moved := op.Offset != known[next].offset
+		op.Offset, op.Length = known[next].offset, known[next].length
+		next++
+		return moved
 	})
 }
