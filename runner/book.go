@@ -273,10 +273,36 @@ func (b *book) compare(c *Config, settings map[string]string) error {
 	}
 	diff := settingsDiff(b.meta.Settings, settings)
 	if len(diff) > 0 && c.Changed == Refuse {
+		came, err := b.cameToSomething()
+		if err != nil || !came {
+			return err
+		}
 		return usage("--on-changed rerun sends the finished operations whose request changed again; --on-changed keep leaves them; --restart moves the old files aside",
 			"settings that change requests differ from the earlier run's, which checkpoint %s is of:\n  %s", c.Paths.Checkpoint, strings.Join(diff, "\n  "))
 	}
 	return nil
+}
+
+// cameToSomething says that an operation of the earlier runs has ended, or may
+// have been paid for. A first try with a wrong address or model leaves nothing that
+// other settings could take for theirs.
+func (b *book) cameToSomething() (bool, error) {
+	enough := errors.New("one is enough")
+	err := b.store.All(func(op *checkpoint.Operation) error {
+		for _, a := range op.Attempts {
+			if a.Sent && (a.StatusCode == 0 || a.StatusCode/100 == 2) {
+				return enough
+			}
+		}
+		if op.Status != checkpoint.Pending && op.Status != checkpoint.Delayed {
+			return enough
+		}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		return true, nil
+	}
+	return false, err
 }
 
 // stamp tells one state of a file from another without reading it.

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -51,6 +52,10 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 	err := r.dispatch(ctx)
 	if r.untouched(err) {
 		return nil, errors.Join(err, r.book.undo(r.Config), checkpoint.RemoveSnapshot(r.Paths.Checkpoint))
+	}
+	if err == nil && r.Input.Changed() {
+		// Lines that were read ahead of the change went out as they were.
+		r.Notice(fmt.Sprintf("the input %s was changed, moved or replaced while the run went on: run again to send what is new in it", r.Input.Path()))
 	}
 	r.record.end(r, time.Now(), err)
 	if err == nil {

@@ -31,6 +31,7 @@ type File struct {
 		io.Closer
 	}
 	size  int64
+	info  fs.FileInfo // as it was opened; nil for a spool, which is ours
 	spool bool
 	sha   [32]byte  // zero until known
 	idle  sync.Pool // of *examiner
@@ -80,7 +81,16 @@ func Open(ctx context.Context, path string, stdin io.Reader, spoolDir string) (*
 	if err := checkUTF16(path, head[:n]); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &File{name: path, path: path, f: f, size: info.Size()}, nil
+	return &File{name: path, path: path, f: f, size: info.Size(), info: info}, nil
+}
+
+// Changed tells that the file is no longer the one that was opened, or was written to since.
+func (f *File) Changed() bool {
+	if f.info == nil {
+		return false
+	}
+	now, err := os.Stat(f.path)
+	return err != nil || !os.SameFile(now, f.info) || now.Size() != f.info.Size() || !now.ModTime().Equal(f.info.ModTime())
 }
 
 func openStream(what string, r io.Reader, spoolDir string) (*File, error) {

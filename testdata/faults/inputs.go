@@ -99,6 +99,8 @@ func moving(c *trial) {
 			if got == 2 {
 				t.says(p, "x.jsonl", "changed")
 				t.want(p.report.Completed+p.report.Pending == 120, "%+v, want the rest pending", p.report)
+			} else {
+				t.says(p, "x.jsonl", "while the run went on")
 			}
 			t.write("x.jsonl", string(kept))
 			t.run(0)
