@@ -97,7 +97,7 @@ func (d *dryRun) answers() error {
 			op := checkpoint.Operation{Status: f.final}
 			fromLine(&op, s.Line)
 			i, ok := near.Find(op.ID)
-			if !ok || d.plan.stand[i] == standDone || d.plan.stand[i] == standDead {
+			if !ok || d.index.Outgrown(i, op.ID) || d.plan.stand[i] == standDone || d.plan.stand[i] == standDead {
 				return nil
 			}
 			_, err := b.judge(d.Config, d.plan, i, &op, false)

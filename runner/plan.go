@@ -124,7 +124,7 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 			p.seed(c, &op.Attempts[n], now)
 		}
 		to := stays
-		if i, ok := near.Find(op.ID); !ok {
+		if i, ok := near.Find(op.ID); !ok || b.index.Outgrown(i, op.ID) {
 			to = p.gone(op)
 		} else if to, err = b.judge(c, p, i, op, settingsChanged); err != nil {
 			return err
@@ -266,6 +266,9 @@ func (b *book) unchanged(c *Config, i int, op *checkpoint.Operation, settingsCha
 	e := b.index.Entry(i)
 	if e.Invalid() {
 		return op.Class == ClassInvalid && op.Sum == e.Sum, nil
+	}
+	if op.Class == ClassInvalid {
+		return false, nil // the line is valid now, whatever made it so
 	}
 	if settingsChanged && c.Changed == Keep {
 		return true, nil

@@ -40,7 +40,7 @@ func (b *book) reconcile(c *Config) error {
 
 // attach notes which row an operation of the input has.
 func (b *book) attach(find func(op string) (i int, ok bool), id string, seq uint64) {
-	if i, ok := find(id); ok {
+	if i, ok := find(id); ok && !b.index.Outgrown(i, id) {
 		b.row[i] = uint32(seq)
 		return
 	}
@@ -48,7 +48,7 @@ func (b *book) attach(find func(op string) (i int, ok bool), id string, seq uint
 }
 
 func (b *book) seqOf(id string) uint64 {
-	if i, ok := b.index.Find(id); ok {
+	if i, ok := b.index.Find(id); ok && !b.index.Outgrown(i, id) {
 		return uint64(b.row[i])
 	}
 	return b.removed[id]

@@ -95,10 +95,18 @@ func (ix *Index) Operations() iter.Seq[int] {
 
 // Find gives the entry of an operation ID, which may be that of an invalid line.
 func (ix *Index) Find(op string) (i int, ok bool) {
-	if group := ix.group(idHash(op)); len(group) > 0 {
-		return ix.first(group), true
+	group := ix.group(idHash(op))
+	if len(group) > 0 {
+		i = ix.first(group)
+		if !ix.at(i).Invalid() {
+			return i, true
+		}
 	}
-	if i, ok := ix.findDerived(op); ok {
+	// A line without an ID goes ahead of one that is invalid because it took what that one is called by.
+	if j, ok := ix.findDerived(op); ok {
+		return j, true
+	}
+	if len(group) > 0 {
 		return i, true
 	}
 	return ix.findLine(op)
@@ -186,6 +194,12 @@ func (ix *Index) findLine(op string) (int, bool) {
 
 // lineOp is the operation ID of an invalid line that has none of its own.
 func lineOp(e *Entry) string { return fmt.Sprintf("line:%d:%012x", e.Line, e.Sum>>16) }
+
+// Outgrown says that an operation ID is one that its entry had as an invalid line, and that the line is valid now: it goes by an ID
+// of its own, or its content's.
+func (ix *Index) Outgrown(i int, op string) bool {
+	return strings.HasPrefix(op, "line:") && !ix.at(i).Invalid() && op == lineOp(ix.at(i))
+}
 
 // first is the entry that an ID used in several lines belongs to: the one that runs, else the first.
 func (ix *Index) first(group []uint32) int {

@@ -195,7 +195,13 @@ func TestDerivedAsID(t *testing.T) {
 	if _, rep := preflight(t, open(t, taken), set); len(rep.Problems) > 0 {
 		t.Errorf("alone: got %s", show(rep))
 	}
-	_, rep := preflight(t, open(t, taken+`{"prompt":"x"}`), set)
+	ix, rep := preflight(t, open(t, taken+`{"prompt":"x"}`), set)
+	if at, ok := ix.Find(r.Op); !ok || at != 1 {
+		t.Errorf("Find(%q) = %d, %v, want the line without an ID", r.Op, at, ok)
+	}
+	if at, ok := ix.Cursor().Find(r.Op); !ok || at != 1 {
+		t.Errorf("Cursor: Find(%q) = %d, %v, want the line without an ID", r.Op, at, ok)
+	}
 	if want := fmt.Sprintf("line 1: id %q is what line 2, which has no ID, is called by\n", r.Op); show(rep) != want {
 		t.Errorf("got  %swant %s", show(rep), want)
 	}
