@@ -66,6 +66,27 @@ func TestPutAllAndEdit(t *testing.T) {
 }
 
 // TestReadersDuringEdit reads while the file is replaced: no reader may see a closed file or a mixture.
+// TestCrashInEdit: what a crash left of the new file does not stay on the disk.
+func TestCrashInEdit(t *testing.T) {
+	s, path := create0(t, Options{CommitGap: -1})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + ".new"); !os.IsNotExist(err) {
+		t.Errorf("the new file is still there: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReadersDuringEdit(t *testing.T) {
 	s, _ := create0(t, Options{CommitGap: -1})
 	defer s.Close()

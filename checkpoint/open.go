@@ -110,6 +110,7 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
 	}
+	_ = os.Remove(path + ".new") // of an Edit that a crash cut off, or there is none
 	s.start(o)
 	return s, nil
 }

@@ -311,7 +311,7 @@ func stamp(path string) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("%d bytes, %d", fi.Size(), fi.ModTime().UnixNano())
+	return fmt.Sprintf("%d bytes, %d, %d", fi.Size(), fi.ModTime().UnixNano(), changedAt(fi))
 }
 
 // intact finds that another process took a file away or cut it. While lines
