@@ -64,7 +64,19 @@ func asGiven(p runner.Paths) string {
 	if strings.HasPrefix(in, "-") {
 		in = "./" + in // else it would be taken for a flag
 	}
-	words, o := []string{shellWord(in)}, fileOptions{}
+	return strings.Join(append([]string{shellWord(in)}, flagsOf(p)...), " ")
+}
+
+// asPiped is the same for an input that was piped in, and is once more: its name
+// comes from its content, in the working folder as far as no flag says otherwise.
+func asPiped(p runner.Paths) string {
+	p.Input = filepath.Base(p.Input)
+	return strings.Join(append([]string{"-"}, flagsOf(p)...), " ")
+}
+
+// flagsOf are the flags for those of the files that the input's name does not give.
+func flagsOf(p runner.Paths) (words []string) {
+	o := fileOptions{}
 	for _, f := range []struct {
 		name, path string
 		of         func(runner.Paths) string
@@ -79,7 +91,7 @@ func asGiven(p runner.Paths) string {
 			words = append(words, f.name, shellWord(f.path))
 		}
 	}
-	return strings.Join(words, " ")
+	return words
 }
 
 // shellWord quotes what a shell would take apart.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/limit"
 )
 
 func TestDescribe(t *testing.T) {
@@ -145,5 +146,13 @@ func TestFold(t *testing.T) {
 		if got := fold(test.text, test.indent, test.width); got != test.want {
 			t.Errorf("%q in %d columns: got %q, want %q", test.text, test.width, got, test.want)
 		}
+	}
+}
+
+// An even pace is the user's own burst or the server's wish; its words are true
+// for both.
+func TestEvenPaceIsNotTheServersAlone(t *testing.T) {
+	if got := boundName(string(limit.AtEvenPace)); !strings.Contains(got, "--burst") {
+		t.Errorf("got %q, want --burst named", got)
 	}
 }

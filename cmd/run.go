@@ -146,7 +146,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		cfg.Tee, stdout = env.Stdout, env.Stderr
 	}
 	if arg == "-" {
-		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), file.Path()))
+		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), shellWord(file.Path())))
 	}
 	ctx, stop := context.WithCancelCause(c.Context())
 	defer stop(nil)
@@ -175,7 +175,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 func finishRun(ctx context.Context, env Env, o *runOptions, stdout io.Writer, file *input.File, sum *runner.Summary, err error) error {
 	sum.Exit = statusOf(ctx, sum, err)
 	gone := sum.Exit == exitOK && file.Spooled() && sum.Files.Input == file.Path()
-	printSummary(env.Stderr, sum, env.Width(), gone)
+	printSummary(env.Stderr, sum, env.Width(), gone, o.onUnknown == "hold")
 	if o.json {
 		if err := printJSON(stdout, sum); err != nil {
 			return err

@@ -40,6 +40,8 @@ type standing struct {
 	Last       time.Time               `json:"last,omitzero"`
 	Updated    time.Time               `json:"updated,omitzero"` // of the published snapshot
 	Waiting    string                  `json:"waiting,omitempty"`
+
+	again bool // a call was made after one of unknown outcome
 }
 
 func newStatus(env Env) *cobra.Command {
@@ -176,9 +178,10 @@ func (st *standing) add(op *checkpoint.Operation) {
 	if op.Status == checkpoint.InFlight {
 		unknown++
 	}
-	for _, a := range op.Attempts {
+	for i, a := range op.Attempts {
 		if a.Class == runner.ClassUnknown {
 			unknown++
+			st.again = st.again || i < len(op.Attempts)-1
 		}
 		if st.First.IsZero() || a.At.Before(st.First) {
 			st.First = a.At
@@ -237,7 +240,11 @@ func (st *standing) print(w io.Writer) error {
 		row("degraded", count(st.Degraded, "result")+" (llmbatch results --format csv --fields custom_id,degraded lists them)")
 	}
 	if st.Unknowns > 0 {
-		row("possibly billed twice", fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), listed(st.Listed)))
+		name := "possibly billed"
+		if st.again {
+			name += " twice"
+		}
+		row(name, fmt.Sprintf("%s: %s", count(st.Unknowns, "call"), listed(st.Listed)))
 	}
 	row("tokens", fmt.Sprintf("%s in (%s cached), %s out (%s reasoning)", grouped(st.InputTok), grouped(st.Cached), grouped(st.Output), grouped(st.Reasoning)))
 	if !st.First.IsZero() && !st.Last.IsZero() {

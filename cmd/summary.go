@@ -33,16 +33,16 @@ func (t *table) print(w io.Writer, width int) error {
 }
 
 // printSummary tells how a run ended, so that a person can act on it; width is
-// that of the terminal, 0 = none, and gone says that the input will not be there
-// any more.
-func printSummary(w io.Writer, s *runner.Summary, width int, gone bool) {
+// that of the terminal, 0 = none, gone says that the input will not be there any
+// more, and hold that calls of unknown outcome are left alone.
+func printSummary(w io.Writer, s *runner.Summary, width int, gone, hold bool) {
 	fmt.Fprintln(w)
 	t := &table{}
 	t.row("operations", "%s: %s completed, %s failed, %s pending, %s unknown, %s skipped", grouped(s.Operations),
 		grouped(s.Completed), grouped(s.Failed), grouped(s.Pending), grouped(s.Unknown), grouped(s.Skipped))
 	t.row("this run", "%s in %s: %s, %s, %s refused for their rate", count(s.Calls, "call"), seconds(s.Seconds),
 		count(s.CompletedNow, "result"), retries(s.Retries), grouped(s.RateLimited))
-	rowsOfOutcomes(t, s)
+	rowsOfOutcomes(t, s, hold)
 	rowsOfPace(t, s)
 	if s.Cost != "" {
 		t.row("cost", "%s", s.Cost)
@@ -51,7 +51,11 @@ func printSummary(w io.Writer, s *runner.Summary, width int, gone bool) {
 	if s.Failed > 0 {
 		t.row("errors", "%s", s.Files.Errors)
 	}
-	if s.Stop == nil && s.Failed == 0 && s.Completed > 0 && !gone {
+	switch {
+	case s.Stop != nil || s.Failed > 0 || s.Completed == 0:
+	case gone:
+		t.row("next", "… | llmbatch results %s --format text (… is the same input again)", asPiped(s.Files))
+	default:
 		t.row("next", "llmbatch results %s --format text", asGiven(s.Files))
 	}
 	_ = t.print(w, width) // a stderr that is gone changes nothing
@@ -71,7 +75,7 @@ func printSummary(w io.Writer, s *runner.Summary, width int, gone bool) {
 }
 
 // rowsOfOutcomes tell what did not end as it should.
-func rowsOfOutcomes(t *table, s *runner.Summary) {
+func rowsOfOutcomes(t *table, s *runner.Summary, hold bool) {
 	if s.LookedUp > 0 {
 		t.row("looked up", "%s, lost on the way and fetched by id", count(s.LookedUp, "answer"))
 	}
@@ -90,7 +94,14 @@ func rowsOfOutcomes(t *table, s *runner.Summary) {
 	}
 	rowsOfPressure(t, s)
 	if s.PossiblyTwice > 0 {
-		t.row("unknown outcome", "%s, possibly billed twice: %s", count(s.PossiblyTwice, "call"), listed(s.UnknownOps))
+		billed := "possibly billed twice"
+		if s.PossiblyTwice <= s.Unknown { // one call of each operation that is unknown: none was made again
+			billed = "possibly billed"
+		}
+		if hold && s.Unknown > 0 {
+			billed += " (--on-unknown retry sends them again)"
+		}
+		t.row("unknown outcome", "%s, %s: %s", count(s.PossiblyTwice, "call"), billed, listed(s.UnknownOps))
 	}
 	if s.Truncated > 0 {
 		t.row("cut off", "%s ended at the output cap (finish: length)", count(s.Truncated, "answer"))
@@ -155,7 +166,7 @@ func boundName(by string) string {
 	case limit.AtSpread:
 		return "the spread of calls over one round trip"
 	case limit.AtEvenPace:
-		return "the even pace that the server wants"
+		return "an even pace (--burst, or what the server wants)"
 	case limit.AtServer:
 		return "the quota that the server says remains"
 	case limit.AfterRefusal:
