@@ -59,7 +59,7 @@ func readReport(paths runner.Paths) (*report.Source, error) {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return nil, fmt.Errorf("checkpoint %s is in use, and its run has published nothing yet", paths.Checkpoint)
 	case err != nil:
-		return nil, unreadable(paths.Checkpoint, err)
+		return nil, unreadable(paths, err)
 	}
 	return src, nil
 }

@@ -6,12 +6,14 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
 	"github.com/llmbatch/llmbatch/runner"
+	"github.com/llmbatch/llmbatch/runner/result"
 )
 
 // standing is what a checkpoint holds, or what the run that holds it has
@@ -67,7 +69,7 @@ for each such call its time, provider and model.`,
 		Args: one("INPUT", "the file that was run"),
 		RunE: func(c *cobra.Command, args []string) error {
 			read := func() (*standing, error) {
-				st, err := readStanding(files.paths(args[0]).Checkpoint)
+				st, err := readStanding(files.paths(args[0]))
 				if err == nil {
 					st.Input = args[0]
 				}
@@ -77,7 +79,7 @@ for each such call its time, provider and model.`,
 				return usagef("", "--unknown and --watch exclude each other")
 			}
 			if unknown {
-				return listUnknown(env, files.paths(args[0]).Checkpoint, asJSON)
+				return listUnknown(env, files.paths(args[0]), asJSON)
 			}
 			if watching {
 				return newWatch(env, asJSON).until(c.Context(), read)
@@ -98,7 +100,8 @@ for each such call its time, provider and model.`,
 }
 
 // readStanding adds up the rows, or takes the snapshot while a run holds them.
-func readStanding(path string) (*standing, error) {
+func readStanding(paths runner.Paths) (*standing, error) {
+	path := paths.Checkpoint
 	store, err := checkpoint.OpenReadOnly(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
@@ -114,16 +117,16 @@ func readStanding(path string) (*standing, error) {
 		st.derive()
 		return st, nil
 	case err != nil:
-		return nil, unreadable(path, err)
+		return nil, unreadable(paths, err)
 	}
 	defer store.Close()
 	st := &standing{Checkpoint: path, Counts: map[string]int{}, Classes: map[string]int{}}
 	if err := store.All(func(op *checkpoint.Operation) error { st.add(op); return nil }); err != nil {
-		return nil, unreadable(path, err)
+		return nil, unreadable(paths, err)
 	}
 	meta, err := store.Meta()
 	if err != nil {
-		return nil, unreadable(path, err)
+		return nil, unreadable(paths, err)
 	}
 	st.Operations = meta.Operations
 	st.derive()
@@ -131,15 +134,38 @@ func readStanding(path string) (*standing, error) {
 }
 
 // unreadable says what to do about a checkpoint that cannot be read.
-func unreadable(path string, err error) error {
+func unreadable(paths runner.Paths, err error) error {
+	path := paths.Checkpoint
 	if errors.Is(err, fs.ErrNotExist) {
+		for _, file := range []string{paths.Output, paths.Errors} {
+			if holdsResults(file) {
+				return usagef("llmbatch run with the same flags rebuilds it without paying again; if it is elsewhere, name it with --checkpoint",
+					"the checkpoint %s is missing, but there are results in %s", path, file)
+			}
+		}
 		return usagef("run it first, or name its --checkpoint", "no checkpoint %s: nothing has been run", path)
 	}
 	e := &runner.Error{Msg: "checkpoint " + path, Err: err}
+	if strings.HasPrefix(err.Error(), e.Msg) { // it names the file itself
+		e = &runner.Error{Msg: err.Error()}
+	}
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		e.Hint = "llmbatch run with the same flags keeps it aside and rebuilds it from the output and errors files"
 	}
 	return e
+}
+
+// holdsResults says that a file has a line that a run wrote.
+func holdsResults(path string) (found bool) {
+	enough := errors.New("one is enough")
+	_ = result.Scan(path, result.ScanOptions{}, func(s result.Scanned) error {
+		if s.Err != nil {
+			return nil
+		}
+		found = true
+		return enough
+	})
+	return found
 }
 
 // derive adds the rows up to the figures that run prints as well. A row in

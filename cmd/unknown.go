@@ -22,13 +22,14 @@ type doubt struct {
 
 // listUnknown prints every such operation of a checkpoint. It holds none of
 // them in memory.
-func listUnknown(env Env, path string, asJSON bool) error {
+func listUnknown(env Env, paths runner.Paths, asJSON bool) error {
+	path := paths.Checkpoint
 	store, err := checkpoint.OpenReadOnly(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return usagef("wait for its end; llmbatch status shows the first of them meanwhile", "checkpoint %s is in use by a run", path)
 	case err != nil:
-		return unreadable(path, err)
+		return unreadable(paths, err)
 	}
 	defer store.Close()
 	out := bufio.NewWriterSize(env.Stdout, 64<<10)
@@ -54,7 +55,7 @@ func listUnknown(env Env, path string, asJSON bool) error {
 		return err
 	})
 	if err != nil {
-		return unreadable(path, err)
+		return unreadable(paths, err)
 	}
 	return out.Flush()
 }
