@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -24,7 +25,7 @@ func Main(env Env) int {
 	env.Stdout = out
 	root := newRoot(env)
 	root.SetArgs(env.Args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err != nil && isUnknownCommand(err) {
 		err = usagef("llmbatch --help, or --help after a command, lists the flags", "%s", err)
 	}
@@ -35,6 +36,10 @@ func Main(env Env) int {
 	if err == nil {
 		// Cobra's own printing, of help and completions, passes no error on.
 		err = out.failed()
+	}
+	if errors.Is(err, syscall.EPIPE) && (ran.Name() != "run" || ran.Flags().Changed("dry-run")) {
+		printError(env, err.Error(), "the reader of standard output has gone")
+		return exitInternal
 	}
 	return explain(env, err)
 }

@@ -1,11 +1,29 @@
 package cmd
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"syscall"
 	"testing"
 )
+
+// brokenPipe has lost its reader.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// TestReaderThatLeaves: a command that only prints has nothing to go on with.
+func TestReaderThatLeaves(t *testing.T) {
+	for _, args := range []string{"version", "estimate ../testdata/tickets.jsonl", "run ../testdata/tickets.jsonl --dry-run --provider mock"} {
+		var said bytes.Buffer
+		env := docEnv(&said, strings.Fields(args))
+		env.Stdout = brokenPipe{}
+		if got := Main(env); got != exitInternal || !strings.Contains(said.String(), "reader of standard output has gone") || strings.Contains(said.String(), "to go on") {
+			t.Errorf("%s: got status %d and %q, want %d and no word of going on", args, got, said.String(), exitInternal)
+		}
+	}
+}
 
 // fullDevice takes nothing.
 type fullDevice struct{}
