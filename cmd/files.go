@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -125,7 +126,11 @@ func openInput(ctx context.Context, env Env, o *fileOptions, arg, spool string) 
 		return nil, runner.Paths{}, usagef("name a JSONL file, by its path from here, or - for standard input", "input: %s", err)
 	}
 	if err != nil {
-		return nil, runner.Paths{}, usagef("", "input: %s", err)
+		hint := ""
+		if fi, statErr := os.Stat(arg); statErr == nil && fi.IsDir() {
+			hint = "name one JSONL file of it; several become one by a pipe: cat " + shellWord(filepath.Join(arg, "a.jsonl")) + " … | llmbatch run -"
+		}
+		return nil, runner.Paths{}, usagef(hint, "input: %s", err)
 	}
 	if arg != "-" {
 		return f, o.paths(arg), nil

@@ -100,9 +100,7 @@ func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error
 	if r.report.Invalid > 0 && !r.SkipInvalid {
 		return nil, &InputError{Report: r.report}
 	}
-	for _, n := range r.report.Notices {
-		r.Notice(n)
-	}
+	r.tellInput()
 	r.separate(r.report.Models)
 	if err := r.bounded(); err != nil {
 		return nil, err

@@ -89,9 +89,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.Sized != nil {
 		r.Sized(r.index.Len())
 	}
-	for _, n := range r.report.Notices {
-		r.Notice(n)
-	}
+	r.tellInput()
 	if err := r.openCache(); err != nil {
 		return err
 	}
@@ -157,6 +155,16 @@ func (r *run) resume(settings map[string]string) (err error) {
 		r.Notice(what)
 	}
 	return nil
+}
+
+// tellInput passes on what the pre-flight noticed.
+func (r *run) tellInput() {
+	for _, n := range r.report.Notices {
+		r.Notice(n)
+	}
+	if r.report.Operations+r.report.Invalid == 0 {
+		r.Notice(fmt.Sprintf("the input has no lines: there is nothing in %s to send", r.Paths.Input))
+	}
 }
 
 func (r *run) tellPlan() {
