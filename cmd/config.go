@@ -28,7 +28,7 @@ func newConfig(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Check or show a config file of providers, models and routes",
-		Args:  cobra.NoArgs,
+		Args:  noCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -69,7 +70,10 @@ func (w *watchedWriter) failed() error {
 }
 
 // isUnknownCommand tells cobra's own complaint of a command, which has no type.
-func isUnknownCommand(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
+func isUnknownCommand(err error) bool {
+	var told *usageError
+	return !errors.As(err, &told) && strings.HasPrefix(err.Error(), "unknown command")
+}
 
 func newRoot(env Env) *cobra.Command {
 	root := &cobra.Command{
@@ -85,9 +89,12 @@ command goes on where it was.`,
   llmbatch results prompts.jsonl --format text`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Version:       build().String(),
+		Args:          noCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print build information")
 	root.SetFlagErrorFunc(flagError)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -109,7 +116,7 @@ func newVersion(env Env) *cobra.Command {
 			if asJSON {
 				return printJSON(env.Stdout, v)
 			}
-			c.Printf("llmbatch %s (%s, %s)\n", v.Version, v.Revision, v.Go)
+			c.Println(v)
 			return nil
 		},
 	}
@@ -121,6 +128,10 @@ type buildInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
+}
+
+func (v buildInfo) String() string {
+	return fmt.Sprintf("llmbatch %s (%s, %s)", v.Version, v.Revision, v.Go)
 }
 
 func build() buildInfo {

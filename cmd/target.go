@@ -154,7 +154,7 @@ func baseHint(err error) string {
 	if errors.Is(err, provider.ErrPlainHTTP) {
 		return "--allow-plain-http allows it: prompts and key are then readable on the way"
 	}
-	return ""
+	return "for example --base-url http://localhost:8000/v1"
 }
 
 // applyMock puts the mock provider into this process: no network, no key.

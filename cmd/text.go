@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -70,8 +71,11 @@ func printProblems(env Env, r *input.Report) {
 	if r.More > 0 {
 		fmt.Fprintf(env.Stderr, "and %d more\n", r.More)
 	}
-	printError(env, fmt.Sprintf("invalid: %s of %s; nothing was sent", grouped(int64(r.Invalid)), count(r.Invalid+r.Operations, "line")),
-		"mend them, or run the good lines with --skip-invalid")
+	hint := "mend them, or run the good lines with --skip-invalid"
+	if slices.ContainsFunc(r.Problems, func(p input.Problem) bool { return strings.HasPrefix(p.Msg, "no model") }) {
+		hint = "--model NAME is for the lines that name no model; " + hint
+	}
+	printError(env, fmt.Sprintf("invalid: %s of %s; nothing was sent", grouped(int64(r.Invalid)), count(r.Invalid+r.Operations, "line")), hint)
 }
 
 // count writes a number with its noun: 1 call, 2 calls.

@@ -38,11 +38,36 @@ func example(c *cobra.Command) string {
 	return "for example " + strings.TrimSpace(first)
 }
 
+// noCommand is for arguments in a command's place: there is no such command.
+func noCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, below := range c.Commands() {
+		known = append(known, below.Name())
+	}
+	hint := flagsHint
+	if near := route.Nearest(args[0], known); near != "" {
+		hint = "did you mean " + c.CommandPath() + " " + near + "?"
+	}
+	return usagef(hint, "unknown command %q", args[0])
+}
+
+const flagsHint = "llmbatch --help, or --help after a command, lists the flags"
+
 // flagError says of a flag's value what is wanted in its place.
 func flagError(c *cobra.Command, err error) error {
-	const hint = "llmbatch --help, or --help after a command, lists the flags"
+	const hint = flagsHint
+	if args := c.Flags().Args(); !c.HasParent() && len(args) > 0 {
+		return noCommand(c, args) // the flags are those of a command that is misspelt
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
+		switch unknown.GetSpecifiedName() {
+		case "api-key", "apikey", "api_key", "key", "token":
+			return usagef("a key is no argument: --api-key-env NAME names the variable that holds it, --api-key-file FILE a file", "%s", err)
+		}
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		if near := route.Nearest(unknown.GetSpecifiedName(), known); near != "" {
