@@ -63,7 +63,10 @@ func TestFactor(t *testing.T) {
 		{"gpt-4o", 1, 1},
 		{"unknown", 1, 1},
 		{"claude-sonnet-4-5", 5, 4},
-		{"anthropic/claude-opus-4.7", 5, 3},
+		{"anthropic/claude-opus-4.7", 5, 3}, // as OpenRouter writes it
+		{"claude-opus-4-7", 5, 3},
+		{"anthropic/claude-sonnet-4.6", 5, 4},
+		{"claude-sonnet-4-6", 5, 4},
 		{"claude-3-opus-20240229", 5, 4},
 		{"google/gemini-2.5-pro", 11, 10},
 		{"meta-llama/llama-3.3-70b-instruct:free", 26, 25},
