@@ -65,7 +65,6 @@ func TestPutAllAndEdit(t *testing.T) {
 	}
 }
 
-// TestReadersDuringEdit reads while the file is replaced: no reader may see a closed file or a mixture.
 // TestCrashInEdit: what a crash left of the new file does not stay on the disk.
 func TestCrashInEdit(t *testing.T) {
 	s, path := create0(t, Options{CommitGap: -1})
@@ -87,6 +86,7 @@ func TestCrashInEdit(t *testing.T) {
 	}
 }
 
+// TestReadersDuringEdit reads while the file is replaced: no reader may see a closed file or a mixture.
 func TestReadersDuringEdit(t *testing.T) {
 	s, _ := create0(t, Options{CommitGap: -1})
 	defer s.Close()
