@@ -154,6 +154,7 @@ func (s *Server) serve(ctx context.Context, sc *scratch, c *call) reply {
 		s.rates(c, &rep, &st)
 	}
 	if rep.stream != nil {
+		c.body, c.text = nil, bytes.Clone(c.text) // it may end when another call has the buffer
 		rep.stream.settle = func(e ending) { s.settle(c, e, keyed) }
 		return rep
 	}
