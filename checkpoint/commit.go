@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -13,12 +14,14 @@ const fillPercent = 0.95
 // batch is what one commit writes: all that came while the commit before it ran.
 type batch struct {
 	rows []row
+	buf  []byte // their values
 	meta *Meta
 	edit []func() error // run after the rows are stored
 
 	samples map[uint64][]byte // see Note; nil = none
 	done    chan struct{}     // closed when the outcome is known
 	err     error             // valid after done
+	then    []func(error)     // who is told of it
 }
 
 type row struct {
@@ -26,7 +29,17 @@ type row struct {
 	value []byte
 }
 
-func newBatch() *batch { return &batch{done: make(chan struct{})} }
+// newBatch makes a batch out of what one that is committed no longer needs; nil = nothing.
+func newBatch(used *batch) *batch {
+	b := &batch{done: make(chan struct{})}
+	if used != nil && cap(used.buf) <= maxKeptBuffer {
+		b.rows, b.buf = used.rows[:0], used.buf[:0]
+	}
+	return b
+}
+
+// maxKeptBuffer is the largest buffer that is used again, bytes.
+const maxKeptBuffer = 1 << 20
 
 func (b *batch) empty() bool {
 	return len(b.rows) == 0 && b.meta == nil && len(b.edit) == 0 && b.samples == nil
@@ -38,22 +51,43 @@ const rowSize = 384
 // Put stores a row and returns when it is durable. An operation with Seq 0 is new and gets its number. After an error
 // other than ErrClosed, ErrReadOnly and a wrong Seq it is not known whether the row is stored, and every later write fails with
 // ErrFailed: stop, and open the file again to see. A full disk is errors.Is(err, syscall.ENOSPC).
-func (s *Store) Put(op *Operation) error { return s.put(op, s.wake) }
-
-// PutSoon is Put for a row that nobody waits for: it causes no commit of its own for some milliseconds, in which the rows
-// of others take it along. Where operations are few, that saves most of them a commit.
-func (s *Store) PutSoon(op *Operation) error { return s.put(op, s.soon) }
-
-func (s *Store) put(op *Operation, tell chan<- struct{}) error {
-	value := appendRow(make([]byte, 0, rowSize), op)
+func (s *Store) Put(op *Operation) error {
+	value := appendRow(make([]byte, 0, rowSize), op) // on the stack
 	seq := op.Seq
-	err := s.submit(tell, func(b *batch) error {
+	err := s.submit(s.wake, func(b *batch) error {
 		return s.add(b, &seq, value)
 	})
 	if err == nil {
 		op.Seq = seq
 	}
 	return err
+}
+
+// PutThen is Put that does not wait: it calls then with what Put would return, on a goroutine that the rows of one commit
+// share, or before it returns if nothing is stored any more. The operation has its number at once. It is not used after
+// PutThen returns, so that then may change it.
+func (s *Store) PutThen(op *Operation, then func(error)) { s.putThen(op, s.wake, then) }
+
+// PutSoon is PutThen for a row that nobody waits for: it causes no commit of its own for some milliseconds, in which the
+// rows of others take it along. Where operations are few, that saves most of them a commit.
+func (s *Store) PutSoon(op *Operation, then func(error)) { s.putThen(op, s.soon, then) }
+
+func (s *Store) putThen(op *Operation, tell chan<- struct{}, then func(error)) {
+	value := appendRow(make([]byte, 0, rowSize), op) // on the stack
+	s.mu.Lock()
+	err := s.refusal()
+	if err == nil {
+		err = s.add(s.next, &op.Seq, value)
+	}
+	if err == nil {
+		s.next.then = append(s.next.then, then)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		then(s.failure(err))
+		return
+	}
+	notify(tell)
 }
 
 // PutAll stores rows in one transaction, and meta with them unless it is nil: all or nothing, also after a crash. Its
@@ -104,7 +138,10 @@ func (s *Store) add(b *batch, seq *uint64, value []byte) error {
 		*seq = s.seq
 	}
 	key := keyOf(*seq)
-	b.rows = append(b.rows, row{key: key, value: seal(value, key)})
+	start := len(b.buf)
+	b.buf = append(b.buf, value...)
+	b.buf = binary.LittleEndian.AppendUint32(b.buf, checksum(b.buf[start:], key))
+	b.rows = append(b.rows, row{key: key, value: b.buf[start:]})
 	return nil
 }
 
@@ -123,13 +160,21 @@ func (s *Store) submit(tell chan<- struct{}, fill func(*batch) error) error {
 	}
 	s.mu.Unlock()
 	if waits {
-		select {
-		case tell <- struct{}{}:
-		default:
-		}
+		notify(tell)
 		<-b.done
 		err = b.err
 	}
+	return s.failure(err)
+}
+
+func notify(tell chan<- struct{}) {
+	select {
+	case tell <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Store) failure(err error) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", s.path, err)
 	}
@@ -153,20 +198,20 @@ func (s *Store) commitLoop() {
 	defer close(s.done)
 	late := time.NewTicker(samplesEvery) // for samples that no row took along
 	defer late.Stop()
-	for stopping := false; ; {
+	var last time.Time // when the last commit ended
+	for stopping := false; !stopping; {
 		select {
 		case <-s.wake:
+			s.pause(s.gap-time.Since(last), nil)
 		case <-s.soon:
 			s.pause(min(linger, 4*s.gap), s.wake)
+			s.pause(s.gap-time.Since(last), nil)
 		case <-late.C:
 		case <-s.stop:
 			stopping = true
 		}
 		s.commitNext()
-		if stopping {
-			return
-		}
-		s.pause(s.gap, nil)
+		last = time.Now()
 	}
 }
 
@@ -191,7 +236,7 @@ func (s *Store) commitNext() {
 		s.mu.Unlock()
 		return
 	}
-	s.next = newBatch()
+	s.next, s.used = newBatch(s.used), nil
 	failed, seq := s.failed, s.seq
 	s.mu.Unlock()
 	if failed != nil {
@@ -201,7 +246,19 @@ func (s *Store) commitNext() {
 		s.failed = b.err
 		s.mu.Unlock()
 	}
+	s.used = b
 	close(b.done)
+	if len(b.then) > 0 {
+		go s.tell(b)
+	}
+}
+
+// tell tells all who wait for a batch what became of it.
+func (s *Store) tell(b *batch) {
+	err := s.failure(b.err)
+	for _, then := range b.then {
+		then(err)
+	}
 }
 
 // commit writes a batch; seq is the highest number in it or before it.

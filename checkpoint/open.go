@@ -274,7 +274,7 @@ func (s *Store) start(o Options) {
 	if s.gap == 0 {
 		s.gap = defaultCommitGap
 	}
-	s.next = newBatch()
+	s.next = newBatch(nil)
 	s.wake, s.soon = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.stop = make(chan struct{})
 	s.done = make(chan struct{})

@@ -127,10 +127,14 @@ func appendAttempt(b []byte, a *Attempt) []byte {
 	return appendBool(b, attemptStreamed, a.Streamed)
 }
 
-// seal appends the checksum. The key is part of it, so that a row under another row's key is seen.
+// seal appends the checksum.
 func seal(row []byte, key [8]byte) []byte {
-	sum := crc32.Update(crc32.Checksum(row, castagnoli()), castagnoli(), key[:])
-	return binary.LittleEndian.AppendUint32(row, sum)
+	return binary.LittleEndian.AppendUint32(row, checksum(row, key))
+}
+
+// checksum is that of a row. The key is part of it, so that a row under another row's key is seen.
+func checksum(row []byte, key [8]byte) uint32 {
+	return crc32.Update(crc32.Checksum(row, castagnoli()), castagnoli(), key[:])
 }
 
 // unseal returns the row without its checksum.
@@ -139,8 +143,7 @@ func unseal(row []byte, key [8]byte) ([]byte, error) {
 		return nil, damaged("row %d is cut", seqOf(key))
 	}
 	body, tail := row[:len(row)-checksumLen], row[len(row)-checksumLen:]
-	sum := crc32.Update(crc32.Checksum(body, castagnoli()), castagnoli(), key[:])
-	if sum != binary.LittleEndian.Uint32(tail) {
+	if checksum(body, key) != binary.LittleEndian.Uint32(tail) {
 		return nil, damaged("row %d fails its checksum", seqOf(key))
 	}
 	return body, nil

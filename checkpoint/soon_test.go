@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,9 @@ func TestPutSoon(t *testing.T) {
 		s, _ := create0(t, Options{})
 		time.Sleep(time.Second) // no pause after an earlier commit is left
 		commits, began := s.commits, time.Now()
-		if err := s.PutSoon(testOperation(1)); err != nil {
+		soon := make(chan error)
+		s.PutSoon(testOperation(1), func(err error) { soon <- err })
+		if err := <-soon; err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != linger {
@@ -21,8 +24,7 @@ func TestPutSoon(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		soon := make(chan error)
-		go func() { soon <- s.PutSoon(testOperation(2)) }()
+		s.PutSoon(testOperation(2), func(err error) { soon <- err })
 		synctest.Wait()
 		if err := s.Put(testOperation(3)); err != nil {
 			t.Fatal(err)
@@ -40,4 +42,75 @@ func TestPutSoon(t *testing.T) {
 			t.Errorf("got %d commits, want 2", got)
 		}
 	})
+}
+
+// Rows that nobody waits for are told of in their order, once they are durable; later ones that
+// they became do not disturb what was given first.
+func TestPutThen(t *testing.T) {
+	s, path := create0(t, Options{})
+	told := make(chan int, 3000)
+	for round := range 3 {
+		for n := range 1000 {
+			op := testOperation(n)
+			op.Seq = uint64(min(round, 1) * (n + 1))
+			op.Line = 10*n + round
+			s.PutThen(op, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				told <- n
+			})
+			if op.Seq != uint64(n+1) {
+				t.Fatalf("got number %d, want %d", op.Seq, n+1)
+			}
+			op.ID, op.Line = "changed after PutThen returned", -1
+		}
+		for n := range 1000 {
+			if got := <-told; got != n {
+				t.Fatalf("told of %d, want %d", got, n)
+			}
+		}
+	}
+	s = reopen(t, s, path)
+	n := 0
+	err := s.All(func(op *Operation) error {
+		if want := testOperation(n); op.ID != want.ID || op.Line != 10*n+2 {
+			t.Fatalf("row %d is %s of line %d", op.Seq, op.ID, op.Line)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != 1000 {
+		t.Fatalf("%d rows, %v", n, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	op := testOperation(1)
+	var got error
+	s.PutThen(op, func(err error) { got = err })
+	if !errors.Is(got, ErrClosed) || op.Seq != 0 {
+		t.Errorf("after Close: %v, number %d, want ErrClosed and none", got, op.Seq)
+	}
+}
+
+// One commit that fails is told to all its rows, and to those after it.
+func TestPutThenTellsFailure(t *testing.T) {
+	s, _ := create0(t, Options{})
+	if err := s.db.Load().Close(); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 100)
+	for n := range 100 {
+		s.PutThen(testOperation(n), func(err error) { told <- err })
+	}
+	for range 100 {
+		if err := <-told; err == nil {
+			t.Error("a row was called durable")
+		}
+	}
+	s.PutThen(testOperation(1), func(err error) { told <- err })
+	if err := <-told; !errors.Is(err, ErrFailed) {
+		t.Errorf("later: %v, want ErrFailed", err)
+	}
 }

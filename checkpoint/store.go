@@ -30,6 +30,7 @@ type Store struct {
 	recovered bool
 	gap       time.Duration
 	commits   int           // of this process; commitLoop's own
+	used      *batch        // committed, so that its memory is free; commitLoop's own
 	gets      atomic.Uint32 // calls of Get
 
 	mu     sync.Mutex

@@ -13,36 +13,28 @@ import (
 )
 
 // attempt carries out one granted call: record, send, write, commit, in this
-// order. It is the only place that touches an operation's row while the
-// operation is under way, and it ends with one eventStored or eventFatal.
+// order, each once what the one before it wrote is durable. Nothing waits: the
+// store and the output go on with what follows, so that an operation has a
+// goroutine of its own only while its call is on the wire. attempt, call and
+// finish are the only places that touch an operation's row while the operation
+// is under way, and they end with one eventStored or eventFatal.
+//
+// The row must be there before the first byte leaves: after a crash, an
+// operation without a row was never sent, and one with a row may have been.
 func (r *run) attempt(ctx context.Context, j *job) {
-	defer r.attempts.Done()
-	n := len(j.op.Attempts)
-	body, stream, ok := r.begin(j)
-	if !ok {
-		return
-	}
-	resp, err := do(ctx, r.client(j), provider.Request{
-		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(&r.Targets[j.lane]), Stream: stream,
-		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, at: at} },
-		// A look-up needs the id also after a crash. A store that fails is found
-		// out when the attempt ends.
-		OnID: func(id string) {
-			j.op.Attempts[n].AnswerID = id
-			_ = r.book.put(&j.op)
-		},
+	body, stream := r.begin(j)
+	r.book.putThen(&j.op, func(err error) {
+		if err != nil {
+			r.over(event{kind: eventFatal, job: j, fatal: unrecorded(j, err)})
+			return
+		}
+		go r.call(ctx, j, body, stream)
 	})
-	if err != nil {
-		r.failed(j, asProviderError(err))
-		return
-	}
-	r.answered(j, resp)
 }
 
-// begin puts on disk that a call is under way, and returns what it sends. The
-// row must be there before the first byte leaves: after a crash, an operation
-// without a row was never sent, and one with a row may have been.
-func (r *run) begin(j *job) (body []byte, stream, ok bool) {
+// begin notes in the operation's row that a call is under way, and returns what
+// it sends.
+func (r *run) begin(j *job) (body []byte, stream bool) {
 	target, stream := &r.Targets[j.lane], r.streamed(j)
 	j.op.Status = checkpoint.InFlight
 	j.op.Provider, j.op.Model = target.Provider, j.rec.Model
@@ -52,11 +44,28 @@ func (r *run) begin(j *job) (body []byte, stream, ok bool) {
 		At: j.granted, Provider: target.Provider, Model: j.rec.Model, Sent: true, Streamed: stream,
 		Charge: checkpoint.Charge{Requests: j.cost.Requests, Tokens: j.cost.Tokens, Output: j.cost.Output},
 	})
-	if err := r.book.put(&j.op); err != nil {
-		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
-		return nil, false, false
+	return body, stream
+}
+
+// call sends what is recorded, and stores what comes of it.
+func (r *run) call(ctx context.Context, j *job, body []byte, stream bool) {
+	defer r.attempts.Done()
+	mine := &j.op.Attempts[len(j.op.Attempts)-1]
+	resp, err := do(ctx, r.client(j), provider.Request{
+		API: j.rec.API, Model: j.rec.Model, Body: body, Key: j.key(&r.Targets[j.lane]), Stream: stream,
+		OnSent: func(at time.Time) { r.events <- event{kind: eventSent, job: j, at: at} },
+		// A look-up needs the id also after a crash. A store that fails is found
+		// out when the attempt ends.
+		OnID: func(id string) {
+			mine.AnswerID = id
+			_ = r.book.put(&j.op)
+		},
+	})
+	if err != nil {
+		r.failed(j, asProviderError(err))
+		return
 	}
-	return body, stream, true
+	r.answered(j, resp)
 }
 
 // answered tells the dispatcher of an answer, and stores it.
@@ -108,8 +117,7 @@ func (r *run) complete(j *job, resp *provider.Response) {
 	if r.KeepNative {
 		line.LLM.Native = resp.Native
 	}
-	r.finish(j, checkpoint.Completed, line)
-	r.keep(j, resp)
+	r.finish(j, checkpoint.Completed, line, func() { r.keep(j, resp) })
 }
 
 // streamed says that a job's next call asks for a stream. One that may have been
@@ -139,7 +147,7 @@ func (r *run) settle(j *job, v verdict) {
 	}
 	j.op.Status, j.op.NotBefore = v.status, v.notBefore
 	if err := r.book.put(&j.op); err != nil {
-		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
+		r.fatal(j, unrecorded(j, err))
 		return
 	}
 	r.events <- event{kind: eventStored, job: j, stored: v}
@@ -153,36 +161,55 @@ func (r *run) bury(j *job, d deadLetter) {
 	if d.status > 0 {
 		line.Response = &result.Response{StatusCode: d.status, RequestID: j.op.RequestID, Body: d.body}
 	}
-	r.finish(j, checkpoint.DeadLetter, line)
+	r.finish(j, checkpoint.DeadLetter, line, nil)
 }
 
-// finish appends the line of a finished operation and commits its row.
-func (r *run) finish(j *job, status checkpoint.Status, line *result.Line) {
+// finish appends the line of a finished operation and, once that is durable,
+// commits its row. then, unless nil, is called when both are.
+func (r *run) finish(j *job, status checkpoint.Status, line *result.Line, then func()) {
+	v := verdict{status: status}
 	w := r.book.out
 	if status == checkpoint.DeadLetter {
 		w = r.book.errs
 	}
-	raw := line.Encode()
-	at, err := r.book.add(w, raw)
-	if err != nil {
-		r.fatal(j, fmt.Errorf("write result of operation %s: %w", j.op.ID, err))
-		return
-	}
-	j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
-	if err := r.book.putSoon(&j.op); err != nil {
-		r.fatal(j, fmt.Errorf("record operation %s: %w", j.op.ID, err))
-		return
-	}
-	if r.Tee != nil && status == checkpoint.Completed {
-		if err := r.tee(raw); err != nil {
-			r.events <- event{kind: eventUnread, fatal: err}
-		}
-	}
-	v := verdict{status: status}
 	if line.Error != nil {
 		v.dead.msg = line.Error.Message
 	}
-	r.events <- event{kind: eventStored, job: j, stored: v}
+	raw := line.Encode()
+	r.attempts.Add(1)
+	r.book.add(w, raw, func(at result.Span, err error) {
+		if err != nil {
+			r.over(event{kind: eventFatal, job: j, fatal: fmt.Errorf("write result of operation %s: %w", j.op.ID, err)})
+			return
+		}
+		j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
+		r.book.putSoon(&j.op, func(err error) {
+			if err != nil {
+				r.over(event{kind: eventFatal, job: j, fatal: unrecorded(j, err)})
+				return
+			}
+			if then != nil {
+				then()
+			}
+			if r.Tee != nil && status == checkpoint.Completed {
+				if err := r.tee(raw); err != nil {
+					r.events <- event{kind: eventUnread, fatal: err}
+				}
+			}
+			r.over(event{kind: eventStored, job: j, stored: v})
+		})
+	})
+}
+
+// over tells the dispatcher how an attempt, or the storing of what needed none,
+// ended.
+func (r *run) over(ev event) {
+	r.events <- ev
+	r.attempts.Done()
+}
+
+func unrecorded(j *job, err error) error {
+	return fmt.Errorf("record operation %s: %w", j.op.ID, err)
 }
 
 // line is what both kinds of finished operations tell of themselves.

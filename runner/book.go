@@ -246,22 +246,33 @@ func (b *book) put(op *checkpoint.Operation) error {
 	return b.store.Put(op)
 }
 
-// putSoon is put for the row of a line that is synced: a crash loses neither, so
-// that the row may wait for others.
-func (b *book) putSoon(op *checkpoint.Operation) error {
+// putThen calls then once a row is durable, or cannot be.
+func (b *book) putThen(op *checkpoint.Operation, then func(error)) {
 	if !records {
-		return nil
+		then(nil)
+		return
 	}
-	return b.store.PutSoon(op)
+	b.store.PutThen(op, then)
 }
 
-// add appends a line to the output or the errors file and returns when it is
-// durable.
-func (b *book) add(w *result.Writer, line []byte) (result.Span, error) {
+// putSoon is putThen for the row of a line that is synced: a crash loses neither,
+// so that the row may wait for others.
+func (b *book) putSoon(op *checkpoint.Operation, then func(error)) {
 	if !records {
-		return result.Span{}, nil
+		then(nil)
+		return
 	}
-	return w.Append(line)
+	b.store.PutSoon(op, then)
+}
+
+// add appends a line to the output or the errors file, and calls then once it is
+// durable, or cannot be.
+func (b *book) add(w *result.Writer, line []byte, then func(result.Span, error)) {
+	if !records {
+		then(result.Span{}, nil)
+		return
+	}
+	w.AppendThen(line, then)
 }
 
 // compare refuses a checkpoint that was made for another input, or for other

@@ -131,12 +131,9 @@ func (d *dispatcher) end(now time.Time) {
 // send starts what may go now and sets the timer for what may go later.
 func (d *dispatcher) send(now time.Time) {
 	d.fix(now)
-	for {
-		j, wake := d.sched.next(now)
-		if j == nil {
-			d.sleep(now, wake)
-			return
-		}
+	var calls []*job
+	j, wake := d.sched.next(now)
+	for ; j != nil; j, wake = d.sched.next(now) {
 		d.attempts.Add(1)
 		switch {
 		case j.kept != nil:
@@ -144,10 +141,18 @@ func (d *dispatcher) send(now time.Time) {
 		case j.looking:
 			go d.lookUp(d.wire, j)
 		default:
-			go d.attempt(d.wire, j)
+			calls = append(calls, j)
 		}
 		d.relax(now)
 	}
+	if len(calls) > 0 {
+		go func() {
+			for _, j := range calls {
+				d.attempt(d.wire, j)
+			}
+		}()
+	}
+	d.sleep(now, wake)
 }
 
 func (d *dispatcher) sleep(now, wake time.Time) {

@@ -50,5 +50,5 @@ func (r *run) answer(j *job, text string) {
 	line.LLM.Model = fixedModel
 	body := fmt.Sprintf(fixedShapes[j.rec.API], line.ID, strconv.FormatInt(time.Now().Unix(), 10), fixedModel, quoted)
 	line.Response = &result.Response{StatusCode: 200, Body: json.RawMessage(body)}
-	r.finish(j, checkpoint.Completed, line)
+	r.finish(j, checkpoint.Completed, line, nil)
 }

@@ -123,7 +123,7 @@ func (r *run) serve(j *job) {
 	if r.KeepNative {
 		line.LLM.Native = e.Native
 	}
-	r.finish(j, checkpoint.Completed, line)
+	r.finish(j, checkpoint.Completed, line, nil)
 }
 
 // look asks whether the target that a job was just pointed at has answered its

@@ -98,7 +98,7 @@ func (r *run) copyOf(j *job, seq uint64) {
 	j.op.CopyOf, j.op.Finish, j.op.Class, j.op.Degraded = op.ID, op.Finish, op.Class, op.Degraded
 	mine := r.line(j)
 	mine.Response, mine.Error = line.Response, line.Error
-	r.finish(j, op.Status, mine)
+	r.finish(j, op.Status, mine, nil)
 }
 
 // finishedLine reads a finished operation's line back from its file.

@@ -47,23 +47,34 @@ type Writer struct {
 	end      int64  // offset of the next line: synced, and what is on its way
 	next     *batch // lines for the next write
 	spare    []byte // buffer for the batch after it
-	flushing bool   // some caller of Append is writing, or is about to
+	flushing bool   // flushAll goes on
 	idle     *sync.Cond
-	last     time.Time // when the last sync ended; the leading caller's own
+	last     time.Time // when the last sync ended; flushAll's own
 	err      error     // sticky
 	closed   bool
 }
 
 // batch is what one write and one sync serve.
 type batch struct {
-	buf  []byte
-	done chan struct{} // closed when the outcome is known
-	lead chan struct{} // tells one waiting caller to write the batch
-	err  error         // valid after done
+	buf   []byte
+	lines []appended
+	err   error // valid once it was written
 }
 
-func newBatch(buf []byte) *batch {
-	return &batch{buf: buf[:0], done: make(chan struct{}), lead: make(chan struct{}, 1)}
+// appended is what one caller brought, and what it waits for.
+type appended struct {
+	span Span
+	then func(Span, error)
+}
+
+// tell tells all of a batch what became of it.
+func (b *batch) tell() {
+	for _, l := range b.lines {
+		if b.err != nil {
+			l.span = Span{}
+		}
+		l.then(l.span, b.err)
+	}
 }
 
 // gap is the least time between a sync and the next write. Where answers come by the thousand a second and the disk is
@@ -105,7 +116,7 @@ func open(path string) (*Writer, error) {
 }
 
 func newWriter(path string, f file) *Writer {
-	w := &Writer{path: path, f: f, next: newBatch(nil)}
+	w := &Writer{path: path, f: f, next: &batch{}}
 	w.idle = sync.NewCond(&w.mu)
 	return w
 }
@@ -148,45 +159,63 @@ func (w *Writer) Size() int64 {
 }
 
 // Append writes a line, given without its newline, and returns where it lies once it is on disk. One sync serves all
-// callers that wait. After an error every later call fails with ErrFailed: a torn line is cut off again, but whether
+// lines that wait. After an error every later call fails with ErrFailed: a torn line is cut off again, but whether
 // whole lines of the failed write stay is not known: stop, and let Open and Tail see. A full disk is
 // errors.Is(err, syscall.ENOSPC).
 func (w *Writer) Append(line []byte) (Span, error) {
-	if len(line) == 0 || bytes.IndexByte(line, '\n') >= 0 {
-		return Span{}, fmt.Errorf("%s: a result must be one line", w.path)
+	if err := w.check(line); err != nil {
+		return Span{}, err
 	}
 	return w.append(line)
 }
 
+// AppendThen is Append that does not wait: it calls then with what Append would return, on a goroutine that the lines of
+// one sync share, or before it returns if nothing is written any more. It does not keep line.
+func (w *Writer) AppendThen(line []byte, then func(Span, error)) {
+	if err := w.check(line); err != nil {
+		then(Span{}, err)
+		return
+	}
+	w.enter(line, then)
+}
+
+func (w *Writer) check(line []byte) error {
+	if len(line) == 0 || bytes.IndexByte(line, '\n') >= 0 {
+		return fmt.Errorf("%s: a result must be one line", w.path)
+	}
+	return nil
+}
+
 // append is Append for one or more lines, without the last one's newline.
-func (w *Writer) append(line []byte) (Span, error) {
+func (w *Writer) append(lines []byte) (span Span, err error) {
+	done := make(chan struct{})
+	w.enter(lines, func(at Span, why error) {
+		span, err = at, why
+		close(done)
+	})
+	<-done
+	return span, err
+}
+
+// enter adds lines to the next batch.
+func (w *Writer) enter(lines []byte, then func(Span, error)) {
 	w.mu.Lock()
 	if w.err != nil {
-		defer w.mu.Unlock()
-		return Span{}, w.refusal()
+		err := w.refusal()
+		w.mu.Unlock()
+		then(Span{}, err)
+		return
 	}
-	b := w.next
-	span := Span{Offset: w.end, Length: int64(len(line))}
+	span := Span{Offset: w.end, Length: int64(len(lines))}
 	w.end = span.End()
-	b.buf = append(append(b.buf, line...), '\n')
-	leads := !w.flushing
+	w.next.buf = append(append(w.next.buf, lines...), '\n')
+	w.next.lines = append(w.next.lines, appended{span: span, then: then})
+	begin := !w.flushing
 	w.flushing = true
 	w.mu.Unlock()
-
-	if !leads {
-		select {
-		case <-b.done:
-		case <-b.lead:
-			leads = true
-		}
+	if begin {
+		go w.flushAll()
 	}
-	if leads {
-		w.flush()
-	}
-	if b.err != nil {
-		return Span{}, b.err
-	}
-	return span, nil
 }
 
 // refusal says why nothing is written any more. The caller holds w.mu.
@@ -197,12 +226,19 @@ func (w *Writer) refusal() error {
 	return fmt.Errorf("%w: %w", ErrFailed, w.err)
 }
 
-// flush writes the next batch and then passes the lead to one of those who wait for the one after it.
-func (w *Writer) flush() {
+// flushAll writes batch after batch until no line waits.
+func (w *Writer) flushAll() {
+	for more := true; more; {
+		more = w.flush()
+	}
+}
+
+// flush writes the next batch, and says whether another one waits.
+func (w *Writer) flush() bool {
 	time.Sleep(gap - time.Since(w.last))
 	w.mu.Lock()
 	b := w.next
-	w.next = newBatch(w.spare)
+	w.next = &batch{buf: w.spare[:0]}
 	w.spare = nil
 	failed := w.err != nil && !errors.Is(w.err, ErrClosed)
 	if failed {
@@ -224,18 +260,18 @@ func (w *Writer) flush() {
 	if cap(b.buf) <= maxKeptBuffer {
 		w.spare = b.buf
 	}
-	if len(w.next.buf) > 0 {
-		w.next.lead <- struct{}{}
-	} else {
+	more := len(w.next.lines) > 0
+	if !more {
 		w.flushing = false
 		w.idle.Broadcast()
 	}
 	w.mu.Unlock()
-	close(b.done)
+	go b.tell()
+	return more
 }
 
 // write puts whole lines at the end of the file and syncs it. If not all of them got there, the file is cut back to the
-// last that did: those are paid for, and Tail finds them at the next start. Only the caller that leads runs it.
+// last that did: those are paid for, and Tail finds them at the next start. Only flushAll runs it.
 func (w *Writer) write(buf []byte) error {
 	n, err := w.f.Write(buf)
 	if err == nil && n < len(buf) {

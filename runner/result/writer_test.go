@@ -342,6 +342,48 @@ func TestFailureReachesAllWaiting(t *testing.T) {
 	}
 }
 
+// TestAppendThen gives lines without waiting: each is told where it lies, in order, when it is in the file.
+func TestAppendThen(t *testing.T) {
+	path := tempFile(t, "")
+	w := openWriter(t, path)
+	told := make(chan Span, 100)
+	line := make([]byte, 0, 100)
+	var want strings.Builder
+	for n := range 100 {
+		line = append(line[:0], shortLine(fmt.Sprint(n))...)
+		want.WriteString(string(line) + "\n")
+		w.AppendThen(line, func(at Span, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			told <- at
+		})
+	}
+	end := int64(0)
+	for n := range 100 {
+		got := <-told
+		if want := (Span{Offset: end, Length: int64(len(shortLine(fmt.Sprint(n))))}); got != want {
+			t.Fatalf("line %d lies at %v, want %v", n, got, want)
+		}
+		end = got.End()
+	}
+	if got := content(t, path); got != want.String() {
+		t.Errorf("the file holds %.100q", got)
+	}
+	var got error
+	w.AppendThen([]byte("a\nb"), func(_ Span, err error) { got = err })
+	if got == nil {
+		t.Error("two lines were taken for one")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.AppendThen([]byte("{}"), func(_ Span, err error) { got = err })
+	if !errors.Is(got, ErrClosed) {
+		t.Errorf("after Close: %v, want ErrClosed", got)
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	l := testLine()
 	l.Response.Body = []byte(`"` + strings.Repeat("word ", 100) + `"`)
