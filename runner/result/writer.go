@@ -77,10 +77,10 @@ func (b *batch) tell() {
 	}
 }
 
-// gap is the least time between a sync and the next write. Where answers come by the thousand a second and the disk is
-// fast, each sync would serve a few lines only, and syncs would take more of the processor than lines do. A line that comes
-// alone waits for nobody.
-const gap = 5 * time.Millisecond
+// gap is the least time between a sync and the next write. Where answers come by the thousand a second, each sync would
+// serve few lines only, and syncs of a file that grows would take more of the processor than lines do. No call waits for a
+// line to be on disk, and a line that comes alone waits for no other.
+const gap = 20 * time.Millisecond
 
 // maxKeptBuffer is the largest buffer that is kept for the next batch, bytes.
 const maxKeptBuffer = 4 << 20
