@@ -23,6 +23,11 @@ const (
 	// shortest is the least that a round trip counts for once the question is asked: in less, the
 	// machine alone makes the counts jump.
 	shortest = int64(100 * time.Millisecond)
+	// rise is how many times the completions that a larger ceiling must bring to be kept at once, and
+	// slightRise those that it must bring over some round trips, in which it stays. The first of them
+	// does not count: connections are made in it.
+	rise, slightRise = 1.25, 1.1
+	trials           = 4
 	// quickest is the most that one completion adds.
 	quickest = 3.0
 )
@@ -55,6 +60,9 @@ type Concurrency struct {
 	mixed     bool    // something else bound too
 	lastRate  float64
 	lastLimit float64
+	trial     int     // round trips for which a larger ceiling has been tried without a clear rise
+	tried     float64 // completions in all but the first of them, and
+	triedFor  int64   // their time
 
 	strain float64 // share of overloads among the last answers
 }
@@ -113,7 +121,7 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if now-c.since >= max(c.trip, shortest) && (c.done >= telling || c.ceiling < judged) {
 		c.round(now)
 	}
-	if sent < c.anew || !c.full || c.stuckAt != 0 || now-c.cutAt < c.calm {
+	if sent < c.anew || !c.full || c.stuckAt != 0 || c.trial > 0 || now-c.cutAt < c.calm {
 		return
 	}
 	step := 1 / c.ceiling
@@ -123,29 +131,51 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	c.ceiling = min(c.ceiling+step, 2*max(c.began, judged), float64(c.max))
 }
 
-// round closes a round trip: a ceiling that grew by half without a quarter more completions goes back.
+// round closes a round trip. A ceiling that grew by half and brings a quarter more completions grows
+// on; one that does not is tried for some round trips, and goes back unless it brings a tenth more.
 func (c *Concurrency) round(now int64) {
 	rate := float64(c.done) / float64(max(now-c.since, 1))
-	if c.full && !c.mixed {
-		switch {
-		case c.stuckAt != 0:
-			c.lastRate += (rate - c.lastRate) / 8
-			if wait := c.retry * max(c.rtt, int64(time.Second)/retrial); now-c.stuckAt > wait {
-				c.stuckAt, c.lastLimit = 0, c.ceiling
-			}
-		case c.lastRate == 0 || c.ceiling < judged:
-			c.lastRate, c.lastLimit, c.retry = rate, c.ceiling, retrial/2
-		case c.ceiling < 1.5*c.lastLimit: // not enough to tell
-		case rate < 1.25*c.lastRate:
-			c.ceiling, c.stuckAt, c.retry = c.lastLimit, now, min(2*c.retry, lastRetrial)
-		default:
-			c.lastRate, c.lastLimit, c.retry = rate, c.ceiling, retrial/2
+	switch {
+	case !c.full || c.mixed:
+		if c.stuckAt == 0 {
+			c.lastRate, c.trial = 0, 0
 		}
-	} else if c.stuckAt == 0 {
-		c.lastRate = 0
+	case c.stuckAt != 0:
+		c.lastRate += (rate - c.lastRate) / 8
+		if wait := c.retry * max(c.rtt, int64(time.Second)/retrial); now-c.stuckAt > wait {
+			c.stuckAt, c.lastLimit = 0, c.ceiling
+		}
+	case c.lastRate == 0 || c.ceiling < judged:
+		c.keep(rate)
+	case c.ceiling < 1.5*c.lastLimit: // not enough to tell
+	case rate >= rise*c.lastRate && c.trial == 0:
+		c.keep(rate)
+	default:
+		c.try(now)
 	}
 	c.since, c.done, c.began, c.mixed = now, 0, c.ceiling, false
 	c.full = !c.room()
+}
+
+// keep takes the ceiling for one that is worth having.
+func (c *Concurrency) keep(rate float64) {
+	c.lastRate, c.lastLimit, c.retry, c.trial = rate, c.ceiling, retrial/2, 0
+}
+
+// try counts a round trip of a ceiling of which it is not clear whether it brings more.
+func (c *Concurrency) try(now int64) {
+	if c.trial++; c.trial == 1 {
+		c.tried, c.triedFor = 0, 0
+		return
+	}
+	c.tried, c.triedFor = c.tried+float64(c.done), c.triedFor+now-c.since
+	switch rate := c.tried / float64(max(c.triedFor, 1)); {
+	case c.trial < trials && rate >= c.lastRate: // not enough to tell
+	case rate >= slightRise*c.lastRate:
+		c.keep(rate)
+	default:
+		c.ceiling, c.stuckAt, c.retry, c.trial = c.lastLimit, now, min(2*c.retry, lastRetrial), 0
+	}
 }
 
 // cut lowers the ceiling to keep times the calls on the wire, once a round trip. After it the ceiling
@@ -159,6 +189,6 @@ func (c *Concurrency) cut(now int64, keep float64) {
 	} else {
 		c.calm = 4 * c.rtt
 	}
-	c.cutAt, c.slow, c.stuckAt = now, false, 0
+	c.cutAt, c.slow, c.stuckAt, c.trial = now, false, 0, 0
 	c.ceiling = max(1, min(c.ceiling, float64(c.wire+1))*keep)
 }

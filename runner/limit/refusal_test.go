@@ -262,6 +262,46 @@ func TestConcurrencyPlateau(t *testing.T) {
 	}
 }
 
+// A larger ceiling that brings a little more is kept, one that brings nothing goes back, and one that
+// brings less does at once.
+func TestConcurrencyOfSmallGains(t *testing.T) {
+	for name, test := range map[string]struct {
+		power     float64 // of twice as many calls 2 to the power of it times the completions, from 64 to 256
+		low, high float64 // the mean ceiling
+		least     float64 // completions a second
+	}{
+		"a fifth more": {power: 0.25, low: 180, high: 400, least: 850},
+		"no more":      {power: 0, low: 60, high: 140, least: 635},
+		"a third less": {power: -0.6, low: 60, high: 75, least: 625},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := limit.New(limit.Config{}, epoch)
+			pace := func(n int) float64 { // of a server whose calls take 0.1 s, up to 64 at once
+				return 640 * min(1, float64(n)/64) * math.Pow(min(4, max(1, float64(n)/64)), test.power)
+			}
+			var wire []limit.Ticket
+			now, done, ceilings := 0.0, 0, 0.0
+			for ; now < 120; done++ {
+				for ticket, w := l.Reserve(at(now), cost(1)); w.Reason == limit.Granted; ticket, w = l.Reserve(at(now), cost(1)) {
+					l.Sent(at(now), ticket)
+					wire = append(wire, ticket)
+				}
+				took := 1 / pace(len(wire))
+				ceilings += took * float64(l.Concurrency().Ceiling())
+				now += took
+				l.Settle(at(now), wire[0], limit.Answer{Report: unsaid()})
+				wire = wire[1:]
+			}
+			if mean := ceilings / now; mean < test.low || mean > test.high {
+				t.Errorf("got a mean ceiling of %.0f, want %.0f to %.0f", mean, test.low, test.high)
+			}
+			if rate := float64(done) / now; rate < test.least {
+				t.Errorf("got %.0f calls a second, want at least %.0f", rate, test.least)
+			}
+		})
+	}
+}
+
 // What the first refusal found on the wire does not bring the old ceiling back.
 func TestRestartIsNotUndone(t *testing.T) {
 	l := limit.New(limit.Config{}, epoch)
