@@ -18,6 +18,8 @@ const (
 	manyCalls   = 1024
 	callInAir   = 24 << 10
 	headroom    = 28 << 20
+	// Where few calls are in flight, memory is there to collect less often.
+	roomy = 64 << 20
 )
 
 // collectFor sets how often memory is collected while a run of so many lines
@@ -31,5 +33,6 @@ func collectFor(env Env, targets []runner.Target, lines int) {
 		calls += t.Limits.Concurrency
 	}
 	air := callInAir * max(0, calls-manyCalls)
-	debug.SetGCPercent(max(1, 100*(headroom+air/10)/(restOfHeap+air+indexedLine*lines)))
+	room := max(headroom+air/10, roomy-air)
+	debug.SetGCPercent(max(1, 100*room/(restOfHeap+air+indexedLine*lines)))
 }
