@@ -268,7 +268,7 @@ func (b *book) putSoon(op *checkpoint.Operation, then func(error)) {
 // add appends a line to the output or the errors file, and calls then once it is
 // durable, or cannot be.
 func (b *book) add(w *result.Writer, line []byte, then func(result.Span, error)) {
-	if !records {
+	if !results {
 		then(result.Span{}, nil)
 		return
 	}

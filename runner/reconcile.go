@@ -277,6 +277,9 @@ func (b *book) get(seq uint64) (*checkpoint.Operation, error) {
 // that an edited line superseded and dead letters that were put back. The
 // superseded results, which were paid for, go to their own file.
 func (b *book) compact(c *Config) error {
+	if !records {
+		return nil // no row points to any line
+	}
 	var lines tilings
 	err := b.store.All(func(op *checkpoint.Operation) error {
 		lines.add(op)

@@ -1,8 +1,8 @@
-//go:build !norecords
+//go:build !norecords && !nofiles
 
 package runner
 
-// records says that a run keeps any. A build with the tag norecords, for the
-// benchmark of what durability costs, writes neither rows nor results; no flag
-// and no field of Config does that.
-const records = true
+// What a run keeps. A build with the tag norecords writes no rows, and one with
+// the tag nofiles neither rows nor results: the benchmark of what durability
+// costs has them, and no flag and no field of Config does that.
+const records, results = true, true

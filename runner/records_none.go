@@ -2,4 +2,4 @@
 
 package runner
 
-const records = false
+const records, results = false, true

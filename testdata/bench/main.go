@@ -41,7 +41,8 @@ var groups = []group{
 // bench is what the groups share: binaries, a folder, the table.
 type bench struct {
 	root, dir        string // of llmbatch's sources; of this run's files
-	product, without string // llmbatch; llmbatch built to keep no records
+	product          string // llmbatch
+	without, nothing string // llmbatch built to keep no records; built to keep no results either
 	self             string // this program
 	short            bool
 	rounds, lines    int
@@ -95,7 +96,7 @@ func (b *bench) measure(ctx context.Context, only []string) (ok bool, err error)
 	if b.self, err = os.Executable(); err != nil {
 		return false, err
 	}
-	b.product, b.without = filepath.Join(b.dir, "llmbatch"), filepath.Join(b.dir, "llmbatch-norecords")
+	b.product, b.without, b.nothing = filepath.Join(b.dir, "llmbatch"), filepath.Join(b.dir, "llmbatch-norecords"), filepath.Join(b.dir, "llmbatch-nofiles")
 	if err := b.build(ctx); err != nil {
 		return false, err
 	}

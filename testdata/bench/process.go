@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// build makes llmbatch as it is released, and once more without records.
+// build makes llmbatch as it is released, without records, and without results too.
 func (b *bench) build(ctx context.Context) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/llmbatch/llmbatch").Output()
 	if err != nil {
 		return fmt.Errorf("run it as go run -C testdata/bench . (%w)", err)
 	}
 	b.root = strings.TrimSpace(string(root))
-	for out, tags := range map[string]string{b.product: "", b.without: "norecords"} {
+	for out, tags := range map[string]string{b.product: "", b.without: "norecords", b.nothing: "nofiles"} {
 		c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", tags, "-o", out, ".")
 		c.Dir, c.Stderr = b.root, os.Stderr
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -32,6 +32,7 @@ func wholeRun(ctx context.Context, b *bench) error {
 	all := []*contender{
 		{name: "llmbatch", run: batch(b.product)},
 		{name: "without records", run: batch(b.without)},
+		{name: "keeping nothing", run: batch(b.nothing)},
 		{name: "net/http", run: plainLoop},
 	}
 	if !b.short {
@@ -54,15 +55,16 @@ func wholeRun(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	batched, bare, plain := all[0], all[1], all[2]
+	batched, bare, nothing, plain := all[0], all[1], all[2], all[3]
 	what := fmt.Sprintf("%d prompts, both records durable", b.lines)
 	b.atLeast(what, median(batched.rates), 12_000, 100, " op/s", fmt.Sprintf("the server takes %.0f us a call", median(batched.served)))
 	b.atMost("processor time of an operation", median(batched.costs), 110, 1000, " us",
-		fmt.Sprintf("without records %.0f us, net/http %.0f us", median(bare.costs), median(plain.costs)))
-	b.ratio("with records / without", batched, bare, 0.85, 0.2)
+		fmt.Sprintf("without records %.0f us, keeping nothing %.0f us, net/http %.0f us", median(bare.costs), median(nothing.costs), median(plain.costs)))
+	b.ratio("with both records / without (results written and synced)", batched, bare, 0.85, 0.2)
+	b.ratio("the same / keeping nothing, no results either", batched, nothing, 0, 0)
 	b.ratio("llmbatch / net/http loop", batched, plain, 0, 0)
 	if !b.short {
-		b.ratio("llmbatch / openai-go loop", batched, all[3], 2, 0)
+		b.ratio("llmbatch / openai-go loop", batched, all[4], 2, 0)
 	}
 	b.add("the same against llmbatch mock", number(mocked)+" op/s", "the mock counts, logs and measures each call", "", true)
 	return nil
