@@ -65,13 +65,11 @@ type Usage struct {
 // ErrNotOurs is returned for a line, or a file, that llmbatch did not write.
 var ErrNotOurs = errors.New("not written by llmbatch")
 
-// Encode returns what Append appends.
-func (l *Line) Encode() []byte { return l.Append(make([]byte, 0, 768+l.rawSize())) }
-
-// Append appends the line as JSON without a newline, always in the same order of keys. Bodies keep their numbers,
+// Encode returns the line as JSON without a newline, always in the same order of keys. Bodies keep their numbers,
 // escapes and order of keys; blanks between their tokens go, so that they fit one line, and bytes that are no UTF-8
 // become U+FFFD. A body that is no JSON becomes a JSON string: a paid answer is never refused.
-func (l *Line) Append(b []byte) []byte {
+func (l *Line) Encode() []byte {
+	b := make([]byte, 0, 768+l.rawSize())
 	b = append(b, `{"id":`...)
 	b = appendString(b, l.ID)
 	b = append(b, `,"custom_id":`...)
