@@ -204,10 +204,10 @@ func (st *standing) add(op *checkpoint.Operation) {
 	if op.Status == checkpoint.InFlight {
 		unknown++
 	}
-	for i, a := range op.Attempts {
+	st.again = st.again || runner.SentAgain(op)
+	for _, a := range op.Attempts {
 		if a.Class == runner.ClassUnknown {
 			unknown++
-			st.again = st.again || i < len(op.Attempts)-1
 		}
 		if st.First.IsZero() || a.At.Before(st.First) {
 			st.First = a.At

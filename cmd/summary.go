@@ -94,9 +94,9 @@ func rowsOfOutcomes(t *table, s *runner.Summary, hold bool) {
 	}
 	rowsOfPressure(t, s)
 	if s.PossiblyTwice > 0 {
-		billed := "possibly billed twice"
-		if s.PossiblyTwice <= s.Unknown { // one call of each operation that is unknown: none was made again
-			billed = "possibly billed"
+		billed := "possibly billed"
+		if s.SentAgain {
+			billed += " twice"
 		}
 		if hold && s.Unknown > 0 {
 			billed += " (--on-unknown retry sends them again)"

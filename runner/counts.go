@@ -24,6 +24,7 @@ type counts struct {
 	DegradedBy                            map[string]int64 // what, a result may count several times
 	Unknown                               []string         // operation IDs, the first maxListed
 	Unknowns                              int64
+	SentAgain                             bool // an operation after a call of unknown outcome
 	FirstSent, LastSent, LastDone         time.Time
 	PeakRequests, PeakTokens              int64 // the most in any rolling minute, by the limiters
 

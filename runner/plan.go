@@ -41,6 +41,7 @@ type plan struct {
 	edited, putBack, removed  int
 	unknown                   []string // operation IDs whose last attempt's outcome is unknown
 	unknowns                  int
+	sentAgain                 bool                // one of them, once more later
 	degraded                  int                 // of the completed ones, those that gave something up
 	unsettled                 int                 // those of them that are to be sent again
 	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
@@ -184,11 +185,11 @@ func (b *book) judge(c *Config, p *plan, i int, op *checkpoint.Operation, settin
 		p.edited++
 		return anew, nil
 	case checkpoint.InFlight:
-		p.noteUnknown(op.ID)
+		p.noteUnknown(op)
 		p.doubt(c, b.index, i, op)
 		return cutOff, nil
 	case checkpoint.Unknown:
-		p.noteUnknown(op.ID)
+		p.noteUnknown(op)
 		p.doubt(c, b.index, i, op)
 	}
 	return stays, nil
@@ -252,10 +253,11 @@ func (p *plan) doubt(c *Config, ix *input.Index, i int, op *checkpoint.Operation
 	}
 }
 
-func (p *plan) noteUnknown(id string) {
+func (p *plan) noteUnknown(op *checkpoint.Operation) {
 	p.unknowns++
+	p.sentAgain = p.sentAgain || SentAgain(op)
 	if len(p.unknown) < maxListed {
-		p.unknown = append(p.unknown, id)
+		p.unknown = append(p.unknown, op.ID)
 	}
 }
 
@@ -329,6 +331,19 @@ const ClassInvalid = "invalid_line"
 
 // ClassUnknown is the class of attempts whose outcome is not known.
 const ClassUnknown = "unknown"
+
+// SentAgain says that an operation was sent after a call of it whose outcome is
+// unknown, so that both may have been billed.
+func SentAgain(op *checkpoint.Operation) bool {
+	doubt := false
+	for _, a := range op.Attempts {
+		if doubt && a.Sent {
+			return true
+		}
+		doubt = doubt || a.Class == ClassUnknown
+	}
+	return false
+}
 
 // Classes of failures that no provider sends.
 const (

@@ -359,6 +359,7 @@ func (s *scheduler) sent(at time.Time, j *job) {
 		s.count.FirstSent = at
 	}
 	s.count.LastSent = at
+	s.count.SentAgain = s.count.SentAgain || SentAgain(&j.op)
 }
 
 // observe notes how much the last minute holds.

@@ -65,6 +65,7 @@ type Summary struct {
 	LookedUp       int64    `json:"looked_up"`             // operations whose answer was lost, and fetched by its id
 	CacheHits      int64    `json:"cache_hits"`            // operations served by a kept answer, without a call
 	PossiblyTwice  int64    `json:"possibly_billed_twice"` // calls whose outcome was unknown
+	SentAgain      bool     `json:"-"`                     // an operation of such a call was sent once more
 	UnknownOps     []string `json:"unknown_operations,omitempty"`
 	Classes        []Class  `json:"classes,omitempty"`
 	RequestsMinute float64  `json:"requests_per_minute"` // from the first call to the last one's end
@@ -121,7 +122,7 @@ func (r *run) summary() *Summary {
 		Calls: c.Calls, Retries: c.Retries, RateLimited: c.RateLimited,
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
 		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed, CacheHits: c.CacheHits, LookedUp: c.Found,
-		PossiblyTwice: int64(p.unknowns) + c.Unknowns - c.Resolved, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
+		PossiblyTwice: int64(p.unknowns) + c.Unknowns - c.Resolved, SentAgain: p.sentAgain || c.SentAgain, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
 	}
 	s.Degraded, s.DegradedBy, s.HeldBack = c.Degraded, maps.Clone(c.DegradedBy), int64(r.sched.heldBack())
 	for level := route.Light; level <= route.Severe; level++ {
