@@ -117,6 +117,11 @@ func openInput(ctx context.Context, env Env, o *fileOptions, arg, spool string) 
 	}
 	if spool == "" {
 		spool = dir
+		if arg == "-" || o.output != "" && o.output != "-" { // else it is the input's own
+			if err := runner.CheckFolder(runner.FileOf{What: "--output", Path: filepath.Join(dir, "x")}); err != nil {
+				return nil, runner.Paths{}, err
+			}
+		}
 	}
 	f, err := input.Open(ctx, arg, env.Stdin, spool)
 	if stopped := ctx.Err(); err != nil && stopped != nil {

@@ -69,19 +69,15 @@ func checkOutputs(c *Config) error {
 		}
 	}
 	dir := filepath.Dir(c.Paths.Output)
-	fi, err := os.Stat(dir)
-	if err != nil || !fi.IsDir() {
-		return usage("make the folder, or choose another place with --output", "folder %s does not exist", dir)
-	}
-	if fi.Mode().Perm()&0o002 != 0 && fi.Mode()&fs.ModeSticky == 0 {
+	if fi, err := os.Stat(dir); err == nil && fi.Mode().Perm()&0o002 != 0 && fi.Mode()&fs.ModeSticky == 0 {
 		c.Notice(fmt.Sprintf("folder %s can be written by everyone on this machine: others can put files of theirs in the place of the results", dir))
 	}
-	probe, err := os.CreateTemp(dir, ".llmbatch-*")
-	if err != nil {
-		return &Error{Fault: FaultUsage, Msg: "cannot write in " + dir, Hint: "choose another place with --output", Err: errors.Unwrap(err)}
+	for _, f := range []FileOf{{"--output", c.Paths.Output}, {"--errors", c.Paths.Errors}, {"--checkpoint", c.Paths.Checkpoint}} {
+		if err := CheckFolder(f); err != nil {
+			return err
+		}
 	}
-	probe.Close()
-	return os.Remove(probe.Name())
+	return nil
 }
 
 // openStore opens the checkpoint if there is one. A damaged one is kept aside.

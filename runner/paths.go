@@ -61,6 +61,21 @@ func (p Paths) CheckOthers(others ...FileOf) error {
 	return nil
 }
 
+// CheckFolder refuses a file, named by its flag, in a folder that does not exist
+// or cannot be written in.
+func CheckFolder(f FileOf) error {
+	dir := filepath.Dir(f.Path)
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return usage("make the folder, or choose another place with "+f.What, "folder %s does not exist", dir)
+	}
+	probe, err := os.CreateTemp(dir, ".llmbatch-*")
+	if err != nil {
+		return &Error{Fault: FaultUsage, Msg: "cannot write in " + dir, Hint: "choose another place with " + f.What, Err: errors.Unwrap(err)}
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
+}
+
 // sameFile compares files as the system does; of those that are still to be
 // made, their folders.
 func sameFile(a, b string) bool {
