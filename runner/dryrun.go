@@ -69,12 +69,17 @@ func (d *dryRun) past() error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	diff := settingsDiff(meta.Settings, requestSettings(d.Config))
-	if len(diff) > 0 && d.Changed == Refuse {
-		d.Notice(fmt.Sprintf("settings changed since the earlier run (%s): a run would ask for --on-changed; finished operations are taken for done", diff[0]))
-	}
+	settings := requestSettings(d.Config)
 	b := &book{index: d.index, store: store, meta: meta}
-	if d.plan, _, err = b.survey(d.Config, d.started, len(diff) > 0 && d.Changed == Rerun); err != nil {
+	var refused *Error
+	if err := b.compare(d.Config, settings); errors.As(err, &refused) {
+		d.Notice("a run would refuse: " + refused.Msg)
+		d.Notice("finished operations are taken for done here; " + refused.Hint)
+	} else if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	changed := len(settingsDiff(meta.Settings, settings)) > 0
+	if d.plan, _, err = b.survey(d.Config, d.started, changed && d.Changed == Rerun); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	d.learn(d.plan.calls, d.plan.latency, d.plan.usage.Output)
