@@ -27,18 +27,9 @@ type eventLog struct {
 
 // openLog opens the log that the flags name, if they do.
 func (o *observeOptions) openLog(stop func(error)) (*eventLog, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, usagef("", "--log-level %q: want debug, info, warn or error", o.logLevel)
-	}
-	if o.logFormat != "text" && o.logFormat != "json" {
-		return nil, usagef("", "--log-format %q: want text or json", o.logFormat)
-	}
-	if o.logFile == "" {
-		if o.logFormat != "text" || o.logLevel != "info" {
-			return nil, usagef("", "--log-format and --log-level need --log-file")
-		}
-		return nil, nil
+	level, err := o.level()
+	if o.logFile == "" || err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(o.logFile, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

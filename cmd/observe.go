@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -54,9 +55,6 @@ func (o *observeOptions) open(cfg *runner.Config, stop func(error)) (w *observer
 			err = errors.Join(err, w.end())
 		}
 	}()
-	if err = o.check(cfg.Paths); err != nil {
-		return w, err
-	}
 	if o.metricsAddr != "" || o.metricsFile != "" {
 		w.metrics = metrics.New(cfg)
 	}
@@ -86,6 +84,13 @@ func (o *observeOptions) check(paths runner.Paths) error {
 		return usagef("", "--metrics-linger %s: want 0 or more", o.linger)
 	case o.linger > 0 && o.metricsAddr == "":
 		return usagef("", "--metrics-linger needs --metrics-addr")
+	case o.logFormat != "text" && o.logFormat != "json":
+		return usagef("", "--log-format %q: want text or json", o.logFormat)
+	case o.logFile == "" && (o.logFormat != "text" || o.logLevel != "info"):
+		return usagef("", "--log-format and --log-level need --log-file")
+	}
+	if _, err := o.level(); err != nil {
+		return err
 	}
 	files := []runner.FileOf{{What: "--metrics-file", Path: o.metricsFile}, {What: "--log-file", Path: o.logFile}}
 	for _, f := range files {
@@ -94,6 +99,14 @@ func (o *observeOptions) check(paths runner.Paths) error {
 		}
 	}
 	return paths.CheckOthers(files...)
+}
+
+// level is the least that the log holds.
+func (o *observeOptions) level() (l slog.Level, err error) {
+	if err := l.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return l, usagef("", "--log-level %q: want debug, info, warn or error", o.logLevel)
+	}
+	return l, nil
 }
 
 // observe is what the run tells its events; nil if nobody listens.

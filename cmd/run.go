@@ -127,7 +127,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		return err
 	}
 	defer file.Close()
-	if err := paths.Check(); err != nil {
+	if err := errors.Join(paths.Check(), o.watch.check(paths)); err != nil {
 		return err
 	}
 	cfg, err := o.config(c, env, file, paths)
@@ -259,6 +259,11 @@ func (o *runOptions) config(c *cobra.Command, env Env, file *input.File, paths r
 	if err == nil {
 		cfg.Learned, err = o.pace.learned()
 	}
+	if err == nil && o.maxCost != "" {
+		if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {
+			err = usagef("", "--max-cost %q: want an amount above 0", o.maxCost)
+		}
+	}
 	if err == nil {
 		err = o.targets(c, env, cfg)
 	}
@@ -319,6 +324,11 @@ func (o *runOptions) notNegative() error {
 // targets makes what the calls go to: those of the config file, or the one
 // that the flags name.
 func (o *runOptions) targets(c *cobra.Command, env Env, cfg *runner.Config) error {
+	// Mistakes in flags are told ahead of a key that is missing.
+	d, err := o.defaults(c)
+	if err != nil {
+		return err
+	}
 	path := o.configFile
 	if path == "" {
 		path = env.Getenv(configEnv)
@@ -328,16 +338,10 @@ func (o *runOptions) targets(c *cobra.Command, env Env, cfg *runner.Config) erro
 		if err != nil {
 			return err
 		}
-		if cfg.Targets[0].Price, err = o.price(); err != nil {
-			return err
-		}
+		cfg.Targets[0].Price = d.Price
 		return o.pace.apply(c, cfg, p.Accounting)
 	}
 	rc, err := loadConfig(path, mendConfig(path))
-	if err != nil {
-		return err
-	}
-	d, err := o.defaults(c)
 	if err != nil {
 		return err
 	}
@@ -363,10 +367,10 @@ func (o *runOptions) price() (p money.Price, err error) {
 	return p, nil
 }
 
-// bound sets the most that the job may cost. It means nothing without the
-// price of every model that calls may go to.
-func (o *runOptions) bound(cfg *runner.Config) (err error) {
-	if o.maxCost == "" {
+// bound refuses a bound on the cost without the price of every model that calls
+// may go to.
+func (o *runOptions) bound(cfg *runner.Config) error {
+	if cfg.MaxCost == 0 {
 		return nil
 	}
 	for _, t := range cfg.Targets {
@@ -376,9 +380,6 @@ func (o *runOptions) bound(cfg *runner.Config) (err error) {
 		if err := t.Priced(); err != nil {
 			return err
 		}
-	}
-	if cfg.MaxCost, err = money.Parse(o.maxCost); err != nil || cfg.MaxCost == 0 {
-		return usagef("", "--max-cost %q: want an amount above 0", o.maxCost)
 	}
 	return nil
 }

@@ -100,15 +100,15 @@ func (o *targetOptions) apply(c *cobra.Command, env Env, all *runOptions, cfg *r
 	if o.baseURL != "" {
 		p = withStandardKey(p)
 	}
-	key, err := o.key(env, p, elsewhere)
-	if err != nil {
-		return p, err
-	}
 	header, err := o.header()
 	if err != nil {
 		return p, err
 	}
 	roots, err := o.roots()
+	if err != nil {
+		return p, err
+	}
+	key, err := o.key(env, p, elsewhere)
 	if err != nil {
 		return p, err
 	}
