@@ -43,22 +43,25 @@ type Writer struct {
 
 	mu       sync.Mutex
 	f        file
-	synced   int64  // bytes of the file that are on disk, all of them whole lines
-	end      int64  // offset of the next line: synced, and what is on its way
-	next     *batch // lines for the next write
-	spare    []byte // buffer for the batch after it
-	flushing bool   // flushAll goes on
+	synced   int64      // bytes of the file that are on disk, all of them whole lines
+	end      int64      // offset of the next line: synced, and what is on its way
+	buf      []byte     // lines for the next write
+	waiting  []appended // what they are
+	flushing bool       // flushAll goes on
 	idle     *sync.Cond
-	last     time.Time // when the last sync ended; flushAll's own
-	err      error     // sticky
+	err      error // sticky
 	closed   bool
+
+	// flushAll's own.
+	spare []byte    // buffer for the write after it
+	last  time.Time // when the last sync ended
 }
 
-// batch is what one write and one sync serve.
+// batch is what one sync serves.
 type batch struct {
-	buf   []byte
 	lines []appended
-	err   error // valid once it was written
+	size  int64 // of what is written of them, bytes
+	err   error
 }
 
 // appended is what one caller brought, and what it waits for.
@@ -77,10 +80,10 @@ func (b *batch) tell() {
 	}
 }
 
-// gap is the least time between a sync and the next write. Where answers come by the thousand a second, each sync would
-// serve few lines only, and syncs of a file that grows would take more of the processor than lines do. No call waits for a
-// line to be on disk, and a line that comes alone waits for no other.
-const gap = 20 * time.Millisecond
+// syncGap is the least time between two syncs. Where answers come by the thousand a second, each sync would serve few lines
+// only, and syncs of a file that grows would take more of the processor than lines do. Lines are written meanwhile, each
+// writeGap, so that a program that is killed loses no more of them than without. A line that comes alone waits for no other.
+const syncGap, writeGap = 20 * time.Millisecond, 5 * time.Millisecond
 
 // maxKeptBuffer is the largest buffer that is kept for the next batch, bytes.
 const maxKeptBuffer = 4 << 20
@@ -116,7 +119,7 @@ func open(path string) (*Writer, error) {
 }
 
 func newWriter(path string, f file) *Writer {
-	w := &Writer{path: path, f: f, next: &batch{}}
+	w := &Writer{path: path, f: f}
 	w.idle = sync.NewCond(&w.mu)
 	return w
 }
@@ -197,7 +200,7 @@ func (w *Writer) append(lines []byte) (span Span, err error) {
 	return span, err
 }
 
-// enter adds lines to the next batch.
+// enter adds lines to the next write.
 func (w *Writer) enter(lines []byte, then func(Span, error)) {
 	w.mu.Lock()
 	if w.err != nil {
@@ -208,8 +211,8 @@ func (w *Writer) enter(lines []byte, then func(Span, error)) {
 	}
 	span := Span{Offset: w.end, Length: int64(len(lines))}
 	w.end = span.End()
-	w.next.buf = append(append(w.next.buf, lines...), '\n')
-	w.next.lines = append(w.next.lines, appended{span: span, then: then})
+	w.buf = append(append(w.buf, lines...), '\n')
+	w.waiting = append(w.waiting, appended{span: span, then: then})
 	begin := !w.flushing
 	w.flushing = true
 	w.mu.Unlock()
@@ -226,41 +229,33 @@ func (w *Writer) refusal() error {
 	return fmt.Errorf("%w: %w", ErrFailed, w.err)
 }
 
-// flushAll writes batch after batch until no line waits.
+// flushAll writes and syncs batch after batch until no line waits.
 func (w *Writer) flushAll() {
 	for more := true; more; {
 		more = w.flush()
 	}
 }
 
-// flush writes the next batch, and says whether another one waits.
+// flush writes what comes until it is time to sync, syncs it, and says whether more waits.
 func (w *Writer) flush() bool {
-	time.Sleep(gap - time.Since(w.last))
-	w.mu.Lock()
-	b := w.next
-	w.next = &batch{buf: w.spare[:0]}
-	w.spare = nil
-	failed := w.err != nil && !errors.Is(w.err, ErrClosed)
-	if failed {
-		b.err = w.refusal()
+	b := &batch{}
+	for w.write(b) {
+		time.Sleep(min(writeGap, syncGap-time.Since(w.last)))
 	}
-	w.mu.Unlock()
-
-	if !failed {
-		b.err = w.write(b.buf)
+	if b.err == nil {
+		if err := w.f.Sync(); err != nil {
+			b.err = fmt.Errorf("sync %s: %w", w.path, err)
+		}
 	}
-
 	w.last = time.Now()
 	w.mu.Lock()
-	if b.err == nil {
-		w.synced += int64(len(b.buf))
-	} else if !failed {
+	switch {
+	case b.err == nil:
+		w.synced += b.size
+	case !w.failed():
 		w.err = b.err
 	}
-	if cap(b.buf) <= maxKeptBuffer {
-		w.spare = b.buf
-	}
-	more := len(w.next.lines) > 0
+	more := len(w.waiting) > 0
 	if !more {
 		w.flushing = false
 		w.idle.Broadcast()
@@ -270,22 +265,43 @@ func (w *Writer) flush() bool {
 	return more
 }
 
-// write puts whole lines at the end of the file and syncs it. If not all of them got there, the file is cut back to the
-// last that did: those are paid for, and Tail finds them at the next start. Only flushAll runs it.
-func (w *Writer) write(buf []byte) error {
+// failed says that nothing can be written any more. The caller holds w.mu.
+func (w *Writer) failed() bool { return w.err != nil && !errors.Is(w.err, ErrClosed) }
+
+// write puts the lines that wait at the end of the file, as part of a batch, and says whether there is time for more before
+// the sync.
+func (w *Writer) write(b *batch) bool {
+	w.mu.Lock()
+	buf := w.buf
+	b.lines = append(b.lines, w.waiting...)
+	w.buf, w.waiting = w.spare[:0], w.waiting[:0]
+	if w.failed() {
+		b.err = w.refusal()
+	}
+	w.mu.Unlock()
+	if b.err == nil && len(buf) > 0 {
+		b.err = w.put(buf, b.size)
+	}
+	b.size += int64(len(buf))
+	w.spare = nil
+	if cap(buf) <= maxKeptBuffer {
+		w.spare = buf
+	}
+	return b.err == nil && time.Since(w.last) < syncGap
+}
+
+// put writes whole lines behind the last sync and so many bytes. If not all of them get there, the file is cut back to the
+// last that did: those are paid for, and Tail finds them at the next start.
+func (w *Writer) put(buf []byte, behind int64) error {
 	n, err := w.f.Write(buf)
 	if err == nil && n < len(buf) {
 		err = io.ErrShortWrite
 	}
 	if err == nil {
-		err = w.f.Sync()
-		if err != nil {
-			return fmt.Errorf("sync %s: %w", w.path, err)
-		}
 		return nil
 	}
 	whole := int64(bytes.LastIndexByte(buf[:max(n, 0)], '\n') + 1)
-	if cutErr := w.f.Truncate(w.synced + whole); cutErr != nil {
+	if cutErr := w.f.Truncate(w.synced + behind + whole); cutErr != nil {
 		err = errors.Join(err, cutErr)
 	}
 	return fmt.Errorf("write %s: %w", w.path, err)

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // shortLine returns the encoded line of an operation.
@@ -382,6 +384,60 @@ func TestAppendThen(t *testing.T) {
 	if !errors.Is(got, ErrClosed) {
 		t.Errorf("after Close: %v, want ErrClosed", got)
 	}
+}
+
+// Lines that come soon after a sync are in the file at once, or within 5 ms of the write before, where a program that is
+// killed does not lose them; one sync serves them all.
+func TestLinesAreWrittenAheadOfTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := tempFile(t, "")
+		w := openWriter(t, path)
+		time.Sleep(time.Second)
+		began := time.Now()
+		if _, err := w.Append([]byte(shortLine("a"))); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a line alone took %v", took)
+		}
+		syncs := &counting{file: w.f}
+		w.f = syncs
+		told := make(chan time.Duration, 2)
+		give := func(op string) {
+			w.AppendThen([]byte(shortLine(op)), func(Span, error) { told <- time.Since(began) })
+			synctest.Wait()
+		}
+		give("b")
+		if got, want := content(t, path), shortLine("a")+"\n"+shortLine("b")+"\n"; got != want {
+			t.Errorf("the file holds %q, want %q", got, want)
+		}
+		time.Sleep(2 * time.Millisecond)
+		give("c")
+		time.Sleep(3 * time.Millisecond)
+		synctest.Wait()
+		if got, want := content(t, path), shortLine("a")+"\n"+shortLine("b")+"\n"+shortLine("c")+"\n"; got != want {
+			t.Errorf("5 ms later the file holds %q, want %q", got, want)
+		}
+		for range 2 {
+			if at := <-told; at != 20*time.Millisecond {
+				t.Errorf("told after %v, want 20ms", at)
+			}
+		}
+		if syncs.n != 1 {
+			t.Errorf("%d syncs, want 1", syncs.n)
+		}
+	})
+}
+
+// counting counts syncs.
+type counting struct {
+	file
+	n int
+}
+
+func (c *counting) Sync() error {
+	c.n++
+	return c.file.Sync()
 }
 
 func BenchmarkAppend(b *testing.B) {
