@@ -117,7 +117,11 @@ func (r *run) complete(j *job, resp *provider.Response) {
 	if r.KeepNative {
 		line.LLM.Native = resp.Native
 	}
-	r.finish(j, checkpoint.Completed, line, func() { r.keep(j, resp) })
+	var keep func()
+	if r.cache != nil {
+		keep = func() { r.keep(j, resp) }
+	}
+	r.finish(j, checkpoint.Completed, line, keep)
 }
 
 // streamed says that a job's next call asks for a stream. One that may have been
@@ -184,19 +188,25 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line, then f
 		}
 		j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
 		r.book.putSoon(&j.op, func(err error) {
-			if err != nil {
+			stored := event{kind: eventStored, job: j, stored: v}
+			switch copied := r.Tee != nil && status == checkpoint.Completed; {
+			case err != nil:
 				r.over(event{kind: eventFatal, job: j, fatal: unrecorded(j, err)})
-				return
+			case then == nil && !copied:
+				r.over(stored)
+			default:
+				// A slow folder, or a reader that takes its time, holds back no call
+				// whose row the same commit served.
+				go func() {
+					if then != nil {
+						then()
+					}
+					if copied {
+						r.tee(raw)
+					}
+					r.over(stored)
+				}()
 			}
-			if then != nil {
-				then()
-			}
-			if r.Tee != nil && status == checkpoint.Completed {
-				if err := r.tee(raw); err != nil {
-					r.events <- event{kind: eventUnread, fatal: err}
-				}
-			}
-			r.over(event{kind: eventStored, job: j, stored: v})
 		})
 	})
 }
@@ -230,13 +240,12 @@ func (r *run) line(j *job) *result.Line {
 }
 
 // tee copies a line to the reader of standard output, whole lines at a time.
-func (r *run) tee(raw []byte) error {
+func (r *run) tee(raw []byte) {
 	r.teeMu.Lock()
 	defer r.teeMu.Unlock()
 	if _, err := r.Tee.Write(append(raw, '\n')); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
+		r.events <- event{kind: eventUnread, fatal: fmt.Errorf("write to standard output: %w", err)}
 	}
-	return nil
 }
 
 func (r *run) fatal(j *job, err error) {

@@ -188,6 +188,37 @@ func TestTeeGetsWholeLinesOfTheOutput(t *testing.T) {
 	})
 }
 
+// A reader of standard output that takes its time holds no call back.
+func TestSlowTeeHoldsNoCallBack(t *testing.T) {
+	d := newDesk(t, t.TempDir(), fake.Config{})
+	d.input(prompts(300)...)
+	tee := &lateReader{ready: func() bool { return d.server.Stats().Asked == 300 }, late: time.After(10 * time.Second)}
+	d.run(func(c *Config) { c.Tee = tee })
+	if tee.gaveUp {
+		t.Error("calls waited for the reader of standard output")
+	}
+}
+
+// lateReader takes nothing before it is ready, or it is late.
+type lateReader struct {
+	ready  func() bool
+	late   <-chan time.Time
+	gaveUp bool
+}
+
+func (l *lateReader) Write(p []byte) (int, error) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !l.ready() && !l.gaveUp {
+		select {
+		case <-tick.C:
+		case <-l.late:
+			l.gaveUp = true
+		}
+	}
+	return len(p), nil
+}
+
 type brokenPipe struct{ after int }
 
 var errPipe = errors.New("broken pipe")
