@@ -87,10 +87,12 @@ func (c *Concurrency) RTT() time.Duration { return time.Duration(c.rtt) }
 
 func (c *Concurrency) room() bool { return c.wire < int(c.ceiling) }
 
-// restart begins again with few calls on the wire, and doubles from there.
+// restart begins again with few calls on the wire, and doubles from there: what larger ceilings brought or
+// did not is no matter until it is there.
 func (c *Concurrency) restart(now int64) {
 	c.anew = now
 	c.ceiling, c.slow = min(c.ceiling, firstCeiling), true
+	c.stuckAt, c.trial = 0, 0
 }
 
 // overloaded counts a call that the server had no capacity for. A server that is always a little

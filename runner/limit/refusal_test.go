@@ -331,6 +331,41 @@ func TestRestartIsNotUndone(t *testing.T) {
 	}
 }
 
+// A ceiling that begins again grows again, also if growth beyond the one before had been found useless.
+func TestRestartGrowsAgain(t *testing.T) {
+	for refused := 60.0; refused < 100; refused += 5 {
+		s := &serverModel{requests: &refusesOnce{at: refused}}
+		cl := newClient(limit.Config{}, s, 0.2, 3, lengths(60_000, 1e6, 1))
+		cl.slots = 40
+		cl.run(refused)
+		before := cl.done
+		cl.run(refused + 20)
+		if s.refused != 1 {
+			t.Fatalf("got %d refusals, want one", s.refused)
+		}
+		if rate := float64(cl.done-before) / 20; rate < 0.6*40/0.2 {
+			t.Errorf("got %.0f calls a second in the 20 s after a refusal at %.0f s, want most of %.0f", rate, refused, 40/0.2)
+		}
+	}
+}
+
+// refusesOnce refuses the first request from a moment on, and no other.
+type refusesOnce struct {
+	at   float64
+	done bool
+}
+
+func (o *refusesOnce) wait(now, _ float64) float64 {
+	if o.done || now < o.at {
+		return 0
+	}
+	o.done = true
+	return 1
+}
+func (o *refusesOnce) take(_, _ float64)       {}
+func (o *refusesOnce) left(_ float64) float64  { return 1 }
+func (o *refusesOnce) reset(_ float64) float64 { return 1 }
+
 // Where a call takes next to no time, thousands are done in a moment: the ceiling still doubles no
 // faster than it can be told what the last doubling brought.
 func TestConcurrencyPlateauOfShortCalls(t *testing.T) {
