@@ -76,6 +76,9 @@ func printSummary(w io.Writer, s *runner.Summary, width int, gone, hold bool) {
 
 // rowsOfOutcomes tell what did not end as it should.
 func rowsOfOutcomes(t *table, s *runner.Summary, hold bool) {
+	if s.Unreached > 0 {
+		t.row("not connected", "%s, and nothing was sent", count(s.Unreached, "time"))
+	}
 	if s.LookedUp > 0 {
 		t.row("looked up", "%s, lost on the way and fetched by id", count(s.LookedUp, "answer"))
 	}

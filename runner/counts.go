@@ -11,6 +11,7 @@ import (
 // counts are the figures of this run alone.
 type counts struct {
 	Calls, Retries, RateLimited, Uncapped int64
+	Unreached                             int64 // attempts without a connection; none of Calls
 	TokensReserved, TokensUsed            int64
 	Used                                  checkpoint.Usage
 	Completed, Failed, Held               int64

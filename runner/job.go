@@ -3,6 +3,7 @@ package runner
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,7 +47,8 @@ type job struct {
 	dear     money.Amount // what it can cost, while it is on the wire
 	due      time.Time    // since when it could have been granted
 	granted  time.Time
-	attempt  int // the number of the last one granted; 0 = none yet
+	attempt  int  // the number of the last one granted; 0 = none yet
+	again    bool // bytes of an earlier one left
 	onWire   bool
 
 	instead  bool       // kept is another target's answer
@@ -70,6 +72,11 @@ func (j *job) tries() (n int) {
 		}
 	}
 	return n
+}
+
+// wasSent says that bytes of one of these attempts left.
+func (j *job) wasSent() bool {
+	return slices.ContainsFunc(j.op.Attempts, func(a checkpoint.Attempt) bool { return a.Sent && !a.At.Before(j.op.Created) })
 }
 
 // bound is the last attempt for whose bytes a server may know the job's key: its

@@ -308,21 +308,22 @@ func (s *scheduler) grant(now time.Time, j *job) {
 		s.count.Uncapped++
 	}
 	j.attempt = j.tries() + 1
-	if j.attempt > 1 {
+	if j.again = j.wasSent(); j.again {
 		s.count.Retries++
 	}
 	s.tellGrant(now, j)
 }
 
-// noCall takes back what grant counted: the client refused to make a request of
-// the job, since the provider's format has no place for a field of it.
+// noCall takes back what grant counted: no byte of it left. There was no
+// connection, or the client refused to make a request of the job, since the
+// provider's format has no place for a field of it.
 func (s *scheduler) noCall(j *job) {
 	s.count.Calls--
 	s.count.TokensReserved -= j.cost.Tokens + j.cost.Output
 	if !s.lane(j).capped(j) {
 		s.count.Uncapped--
 	}
-	if j.attempt > 1 {
+	if j.again {
 		s.count.Retries--
 	}
 }

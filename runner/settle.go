@@ -62,8 +62,12 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 	if a.Outcome == limit.RateLimit || a.Outcome == limit.SlowDown {
 		s.count.RateLimited++
 	}
-	if err.Kind == provider.KindInvalid && !err.Sent {
+	if !err.Sent {
 		s.noCall(j)
+		switch err.Kind {
+		case provider.KindConnect, provider.KindConnectTimeout, provider.KindTLS, provider.KindLocal:
+			s.count.Unreached++
+		}
 	}
 	if err.Sent || err.Kind == provider.KindLocal {
 		l.limiter.Settle(now, j.ticket, a)

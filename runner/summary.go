@@ -58,6 +58,7 @@ type Summary struct {
 	Seconds        float64 `json:"seconds"`
 	Exit           int     `json:"exit"`
 
+	Unreached      int64    `json:"unreached"` // attempts that found no connection: nothing was sent, so they are none of Calls
 	CompletedNow   int64    `json:"completed_now"`
 	Truncated      int64    `json:"truncated"`
 	Refused        int64    `json:"refused"`
@@ -119,7 +120,7 @@ func (r *run) summary() *Summary {
 	s := &Summary{
 		Operations: int64(r.index.Len()), Skipped: int64(p.skipped),
 		Completed: int64(p.done) + c.Completed, Failed: int64(p.dead) + c.Failed, Unknown: int64(p.held) + c.Held,
-		Calls: c.Calls, Retries: c.Retries, RateLimited: c.RateLimited,
+		Calls: c.Calls, Retries: c.Retries, Unreached: c.Unreached, RateLimited: c.RateLimited,
 		TokensReserved: c.TokensReserved, TokensUsed: c.TokensUsed, Seconds: time.Since(r.started).Seconds(),
 		CompletedNow: c.Completed, Truncated: c.Truncated, Refused: c.Refused, Suppressed: c.Suppressed, CacheHits: c.CacheHits, LookedUp: c.Found,
 		PossiblyTwice: int64(p.unknowns) + c.Unknowns - c.Resolved, SentAgain: p.sentAgain || c.SentAgain, Files: r.Paths, Stop: r.sched.stop, UncappedCalls: c.Uncapped, Fallbacks: r.fallbacks(),
