@@ -167,13 +167,23 @@ func named(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+var signalsByName = map[string]syscall.Signal{
+	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
+}
+
 // signal NAME INT|TERM|KILL|STOP|CONT
 func signalProcess(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) == 2, "signal name INT|TERM|KILL|STOP|CONT")
-	signals := map[string]syscall.Signal{
-		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
-	}
-	signal, known := signals[args[1]]
+	signal, known := signalsByName[args[1]]
 	usage(ts, known, "signal name INT|TERM|KILL|STOP|CONT")
 	ts.Check(named(ts, args[0]).cmd.Process.Signal(signal))
 }

@@ -146,9 +146,10 @@ func holds(got, operator, want string) bool {
 }
 
 // waitfor stats ADDR FIELD=VALUE... | lines FILE N | grep PATTERN FILE | file FILE
-// waits until the condition holds.
+// waits until the condition holds; waitfor signal NAME INT|TERM|... goes on sending
+// the signal until the process has ended.
 func waitfor(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) >= 2, "waitfor stats|lines|grep|file ...")
+	usage(ts, !neg && len(args) >= 2, "waitfor stats|lines|grep|file|signal ...")
 	read := func(name string) string {
 		raw, err := os.ReadFile(ts.MkAbs(name))
 		if err != nil {
@@ -163,6 +164,12 @@ func waitfor(ts *testscript.TestScript, neg bool, args []string) {
 		case kind == "file":
 			_, err := os.Stat(ts.MkAbs(rest[0]))
 			return err
+		case kind == "signal" && len(rest) == 2 && signalsByName[rest[1]] != 0:
+			if p := named(ts, rest[0]); p.running() {
+				_ = p.cmd.Process.Signal(signalsByName[rest[1]]) // it may end now
+				return errors.New("it still runs")
+			}
+			return nil
 		case kind == "lines" && len(rest) == 2:
 			want, err := strconv.Atoi(rest[1])
 			if got := strings.Count(read(rest[0]), "\n"); err == nil && got < want {
@@ -176,7 +183,7 @@ func waitfor(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			return err
 		default:
-			ts.Fatalf("usage: waitfor stats|lines|grep|file ...")
+			ts.Fatalf("usage: waitfor stats|lines|grep|file|signal ...")
 			return nil
 		}
 	})
