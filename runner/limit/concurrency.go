@@ -153,7 +153,7 @@ func (c *Concurrency) round(now int64) {
 	case rate >= rise*c.lastRate && c.trial == 0:
 		c.keep(rate)
 	default:
-		c.try(now)
+		c.try(now, rate)
 	}
 	c.since, c.done, c.began, c.mixed = now, 0, c.ceiling, false
 	c.full = !c.room()
@@ -165,9 +165,15 @@ func (c *Concurrency) keep(rate float64) {
 }
 
 // try counts a round trip of a ceiling of which it is not clear whether it brings more.
-func (c *Concurrency) try(now int64) {
+func (c *Concurrency) try(now int64, rate float64) {
 	if c.trial++; c.trial == 1 {
 		c.tried, c.triedFor = 0, 0
+		// Of calls that are as long as a round trip, those answered in it went out under the ceiling before,
+		// and those of lastRate under a lower one yet; but a server that shares itself out over its calls
+		// answers at the larger one's rate already. So the measure is the middle of the two.
+		if c.trip >= shortest && c.began <= c.lastLimit {
+			c.lastRate = max(c.lastRate, (c.lastRate+rate)/2)
+		}
 		return
 	}
 	c.tried, c.triedFor = c.tried+float64(c.done), c.triedFor+now-c.since

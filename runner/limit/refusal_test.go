@@ -366,6 +366,23 @@ func (o *refusesOnce) take(_, _ float64)       {}
 func (o *refusesOnce) left(_ float64) float64  { return 1 }
 func (o *refusesOnce) reset(_ float64) float64 { return 1 }
 
+// Of calls that take long, those that are answered while the ceiling grows went out under a lower one: what
+// a ceiling brings is not taken for what the next one does.
+func TestConcurrencyPlateauOfLongCalls(t *testing.T) {
+	sum := 0
+	const runs = 12
+	for seed := range uint64(runs) {
+		s := &serverModel{}
+		cl := newClient(limit.Config{}, s, 3, seed, lengths(40_000, 1e6, 1))
+		cl.slots = 300
+		cl.run(120)
+		sum += cl.l.Concurrency().Ceiling()
+	}
+	if mean := sum / runs; mean < 300 || mean > 600 { // doubling makes it 512
+		t.Errorf("got a mean ceiling of %d for a server of 300 slots", mean)
+	}
+}
+
 // Where a call takes next to no time, thousands are done in a moment: the ceiling still doubles no
 // faster than it can be told what the last doubling brought.
 func TestConcurrencyPlateauOfShortCalls(t *testing.T) {
