@@ -228,9 +228,11 @@ func gone(ctx context.Context, b *bench) error {
 	if err := reached(320); err != nil {
 		return err
 	}
-	if p.mock, err = harness.StartMock(ctx, b.binary, p.dir, p.mock.Addr, "--latency", "200ms"); err != nil {
+	back, err := harness.StartMock(ctx, b.binary, p.dir, p.mock.Addr, "--latency", "200ms")
+	if err != nil {
 		return err
 	}
+	p.mock = back
 	o, err := p.ended(ctx, run)
 	if err != nil {
 		return err

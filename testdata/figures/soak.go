@@ -15,7 +15,8 @@ import (
 // soaked is what a soak adds up to.
 type soaked struct {
 	batches, operations, kills int
-	lost, twice, leaked        int
+	lost, twice                int
+	watched, leaked            int // runs long enough to tell, and the descriptors that they leaked
 }
 
 // killsWanted is how many kills a full soak has to survive.
@@ -39,11 +40,12 @@ func soak(ctx context.Context, b *bench) {
 	b.add("soak", "kills survived", fmt.Sprintf(">= %d", wanted), s.kills >= wanted, "%d in %d batches of faults", s.kills, s.batches)
 	b.equal("soak", "operations lost", s.lost, 0)
 	b.equal("soak", "billed twice, with keys honoured", s.twice, 0)
-	b.equal("soak", "descriptors leaked", s.leaked, 0)
+	b.add("soak", "descriptors leaked", "0 in one run at least", s.leaked == 0 && s.watched > 0, "%d in %d runs", s.leaked, s.watched)
 	b.add("soak", "operations", "all completed", s.batches > 0, "%d", s.operations)
 }
 
-// batch kills runs of one input up to ten times and lets the next one finish.
+// batch kills runs of one input up to five times and lets the next one finish: it
+// has enough left to do for its descriptors to be watched.
 func (s *soaked) batch(ctx context.Context, b *bench) error {
 	sc, err := b.scene(ctx, "soak", spread(3000), 40, "--latency", "100ms", "--jitter", "80ms", "--error-rate", "0.05", "--lost-rate", "0.01", "--honour-keys")
 	if err != nil {
@@ -52,7 +54,7 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 	defer os.RemoveAll(sc.dir)
 	defer sc.mock.Kill()
 	var acked map[string]string
-	for range 10 {
+	for range 5 {
 		p, err := sc.start(ctx, "--concurrency", "32")
 		if err != nil {
 			return err
@@ -85,7 +87,10 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 	s.operations += len(o.ids)
 	s.lost += len(o.ids) - len(lines)
 	s.twice += o.ledger.Twice.Extra
-	s.leaked += leaked()
+	if n, enough := leaked(); enough {
+		s.watched++
+		s.leaked += n
+	}
 	// Retries of the killed runs are in no report: the number of calls is free.
 	o.ledger.Asked = 0
 	if o.report.Completed != len(o.ids) {
@@ -96,8 +101,9 @@ func (s *soaked) batch(ctx context.Context, b *bench) error {
 
 // watchFiles looks at the descriptors of a running process, but for sockets,
 // which are a pool. The figure, valid after the process's end, is how many more
-// there were late than early; what opens for a moment is none.
-func watchFiles(ctx context.Context, p *harness.Process) (leaked func() int) {
+// there were late than early; what opens for a moment is none. A run that was
+// over too soon tells nothing.
+func watchFiles(ctx context.Context, p *harness.Process) (leaked func() (n int, enough bool)) {
 	var early int64
 	var late []int64
 	done := make(chan struct{})
@@ -115,13 +121,13 @@ func watchFiles(ctx context.Context, p *harness.Process) (leaked func() int) {
 			}
 		}
 	}()
-	return func() int {
+	return func() (n int, enough bool) {
 		<-done
 		if len(late) < 10 {
-			return 0
+			return 0, false
 		}
 		// The snapshot of the second and the folder's sync are there at times.
-		return max(0, int(slices.Min(late)-early)-3)
+		return max(0, int(slices.Min(late)-early)-3), true
 	}
 }
 
