@@ -5,13 +5,16 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"unsafe"
 )
 
 // attack is what a server, an input or a file's name would do to a terminal:
@@ -72,13 +75,41 @@ func TestTerminalIsNotWrittenTo(t *testing.T) {
 // onTerminal is what a command shows on a terminal. Line ends are made plain.
 func (w *watched) onTerminal(command string) string {
 	w.Helper()
-	c := exec.Command("script", "-qec", command, os.DevNull)
-	c.Dir = w.dir
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.dir, "OPENAI_API_KEY=" + canary, "TERM=xterm", "SHELL=/bin/sh"}
-	c.Stdin = strings.NewReader("")
-	out, err := c.CombinedOutput()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) { // exit statuses are not the point here
-		w.Fatalf("script(1) of util-linux, which gives a terminal: %v", err)
+	screen, tty, err := openTerminal()
+	if err != nil {
+		w.Fatalf("a terminal: %v", err)
 	}
+	defer screen.Close()
+	c := exec.Command("/bin/sh", "-c", command)
+	c.Dir = w.dir
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.dir, "OPENAI_API_KEY=" + canary, "TERM=xterm"}
+	c.Stdin, c.Stdout, c.Stderr = tty, tty, tty
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	err = errors.Join(c.Start(), tty.Close())
+	if err != nil {
+		w.Fatal(err)
+	}
+	out, err := io.ReadAll(screen)
+	if err != nil && !errors.Is(err, syscall.EIO) { // which is its end: nobody has the terminal open
+		w.Fatal(err)
+	}
+	_ = c.Wait() // exit statuses are not the point here
 	return strings.ReplaceAll(string(out), "\r\n", "\n")
+}
+
+// openTerminal makes a terminal: what is written to tty is read from screen.
+func openTerminal() (screen, tty *os.File, err error) {
+	if screen, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
+		return nil, nil, err
+	}
+	var number, locked int32
+	for request, value := range map[uintptr]*int32{syscall.TIOCGPTN: &number, syscall.TIOCSPTLCK: &locked} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, screen.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 {
+			return nil, nil, errors.Join(errno, screen.Close())
+		}
+	}
+	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
+		return nil, nil, errors.Join(err, screen.Close())
+	}
+	return screen, tty, nil
 }
