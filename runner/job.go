@@ -50,6 +50,7 @@ type job struct {
 	attempt  int  // the number of the last one granted; 0 = none yet
 	again    bool // bytes of an earlier one left
 	onWire   bool
+	doubted  bool // an earlier call of it is of unknown outcome
 
 	instead  bool       // kept is another target's answer
 	gave     concession // what the last request gave up under pressure

@@ -297,6 +297,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 		l.breaker.Allow(now)
 	}
 	j.granted, j.onWire, j.gave = now, true, s.press.asks(j)
+	j.doubted = slices.ContainsFunc(j.op.Attempts, func(a checkpoint.Attempt) bool { return a.Class == ClassUnknown })
 	s.wire++
 	l.busy(1)
 	s.open.add(j.cost)
@@ -360,7 +361,7 @@ func (s *scheduler) sent(at time.Time, j *job) {
 		s.count.FirstSent = at
 	}
 	s.count.LastSent = at
-	s.count.SentAgain = s.count.SentAgain || SentAgain(&j.op)
+	s.count.SentAgain = s.count.SentAgain || j.doubted
 }
 
 // observe notes how much the last minute holds.
