@@ -72,11 +72,12 @@ func (d *dryRun) past() error {
 	settings := requestSettings(d.Config)
 	b := &book{index: d.index, store: store, meta: meta}
 	var refused *Error
-	if err := b.compare(d.Config, settings); errors.As(err, &refused) {
+	if err := b.compare(d.Config, settings); err != nil && !errors.As(err, &refused) {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if refused != nil && !d.Restart {
 		d.Notice("a run would refuse: " + refused.Msg)
 		d.Notice("finished operations are taken for done here; " + refused.Hint)
-	} else if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
 	}
 	changed := len(settingsDiff(meta.Settings, settings)) > 0
 	if d.plan, _, err = b.survey(d.Config, d.started, changed && d.Changed == Rerun); err != nil {

@@ -109,6 +109,9 @@ func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error
 	if err := d.past(); err != nil {
 		return nil, err
 	}
+	if d.Restart {
+		d.plan = newPlan(d.Config, d.index) // nothing is done then; what calls took is known all the same
+	}
 	r.sched = newScheduler(r.Config, r.plan, r.started)
 	if err := d.count(ctx, each); err != nil {
 		return nil, err
