@@ -83,6 +83,9 @@ func (r *run) bound(sample []*job, todo int64) string {
 	case limited:
 		return "all of it fits the limits at once"
 	}
+	if l := r.sched.lanes[0]; len(r.sched.lanes) == 1 && l.Limits.Concurrency > 0 {
+		return fmt.Sprintf("no rate limit is given; at most %s at once", Count(int64(l.Limits.Concurrency), "call"))
+	}
 	return "no limit is given, so the server's answers set the pace"
 }
 
