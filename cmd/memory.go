@@ -18,7 +18,8 @@ const (
 	manyCalls   = 1024
 	callInAir   = 24 << 10
 	headroom    = 28 << 20
-	// Where few calls are in flight, memory is there to collect less often.
+	// Where few calls are in flight and the index is small, memory is there to
+	// collect less often.
 	roomy = 64 << 20
 )
 
@@ -32,7 +33,13 @@ func collectFor(env Env, targets []runner.Target, lines int) {
 	for _, t := range targets {
 		calls += t.Limits.Concurrency
 	}
-	air := callInAir * max(0, calls-manyCalls)
-	room := max(headroom+air/10, roomy-air)
-	debug.SetGCPercent(max(1, 100*room/(restOfHeap+air+indexedLine*lines)))
+	debug.SetGCPercent(gcPercent(calls, lines))
+}
+
+// gcPercent is by how much the heap may grow between two collections, with so
+// many calls in flight and so many lines in the index.
+func gcPercent(calls, lines int) int {
+	air, index := callInAir*max(0, calls-manyCalls), indexedLine*lines
+	room := max(headroom+air/10, roomy-air-index)
+	return max(1, 100*room/(restOfHeap+air+index))
 }
