@@ -142,8 +142,14 @@ func (s *Store) add(b *batch, seq *uint64, value []byte) error {
 	b.buf = append(b.buf, value...)
 	b.buf = binary.LittleEndian.AppendUint32(b.buf, checksum(b.buf[start:], key))
 	b.rows = append(b.rows, row{key: key, value: b.buf[start:]})
+	if len(b.rows) == many {
+		notify(s.many)
+	}
 	return nil
 }
+
+// many is how many rows are worth a commit that does not wait for more. Larger ones would send calls in larger bursts.
+const many = 64
 
 // linger is how long a row of PutSoon may wait for others.
 const linger = 20 * time.Millisecond
@@ -202,10 +208,10 @@ func (s *Store) commitLoop() {
 	for stopping := false; !stopping; {
 		select {
 		case <-s.wake:
-			s.pause(s.gap-time.Since(last), nil)
+			s.pause(s.gap-time.Since(last), s.many)
 		case <-s.soon:
 			s.pause(min(linger, 4*s.gap), s.wake)
-			s.pause(s.gap-time.Since(last), nil)
+			s.pause(s.gap-time.Since(last), s.many)
 		case <-late.C:
 		case <-s.stop:
 			stopping = true
@@ -237,6 +243,10 @@ func (s *Store) commitNext() {
 		return
 	}
 	s.next, s.used = newBatch(s.used), nil
+	select {
+	case <-s.many: // told of this batch
+	default:
+	}
 	failed, seq := s.failed, s.seq
 	s.mu.Unlock()
 	if failed != nil {

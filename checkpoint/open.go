@@ -275,7 +275,7 @@ func (s *Store) start(o Options) {
 		s.gap = defaultCommitGap
 	}
 	s.next = newBatch(nil)
-	s.wake, s.soon = make(chan struct{}, 1), make(chan struct{}, 1)
+	s.wake, s.soon, s.many = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	s.stop = make(chan struct{})
 	s.done = make(chan struct{})
 	s.closeOnce = sync.OnceValue(s.close)

@@ -44,6 +44,40 @@ func TestPutSoon(t *testing.T) {
 	})
 }
 
+// Two commits are 5 ms apart, unless there are rows enough to be worth one.
+func TestGapBetweenCommits(t *testing.T) {
+	for rows, want := range map[int]time.Duration{1: 5 * time.Millisecond, 63: 5 * time.Millisecond, 64: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := create0(t, Options{})
+			for range 2 {
+				time.Sleep(time.Second)
+				var first []*Operation // that they were many shortens no later gap
+				for n := range many {
+					first = append(first, testOperation(n))
+				}
+				if err := s.PutAll(first, nil); err != nil {
+					t.Fatal(err)
+				}
+				began, told := time.Now(), make(chan error, rows)
+				for n := range rows {
+					s.PutThen(testOperation(n), func(err error) { told <- err })
+				}
+				for range rows {
+					if err := <-told; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if took := time.Since(began); took != want {
+					t.Errorf("%d rows took %v, want %v", rows, took, want)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // Rows that nobody waits for are told of in their order, once they are durable; later ones that
 // they became do not disturb what was given first.
 func TestPutThen(t *testing.T) {

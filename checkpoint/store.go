@@ -41,6 +41,7 @@ type Store struct {
 
 	wake      chan struct{} // next holds something
 	soon      chan struct{} // likewise, but there is time
+	many      chan struct{} // next holds as many rows as are worth a commit
 	stop      chan struct{} // closed by Close
 	done      chan struct{} // closed when commitLoop has returned
 	closeOnce func() error
