@@ -314,3 +314,28 @@ func TestEndlessReset(t *testing.T) {
 		}
 	}
 }
+
+// A call for which this machine had no descriptor lowers the ceiling, but takes
+// nothing from the limits.
+func TestNoDescriptorTakesNothingFromTheLimits(t *testing.T) {
+	s := newStage(t, func(c *Config) {
+		c.Targets[0].Limits = limit.Limits{RPM: limit.Cap{N: 10, Set: true}, RPD: limit.Cap{N: 10, Set: true}}
+	})
+	s.enter(s.job("a", 10, 10))
+	l := s.lanes[0].limiter
+	before := l.State(s.now).Ceiling
+	j, _ := s.next(s.now)
+	if j == nil {
+		t.Fatal("nothing is granted")
+	}
+	s.fail(j, &provider.Error{Kind: provider.KindLocal, Phase: provider.PhaseConnect})
+	st := l.State(s.now)
+	if st.Requests != 0 || st.Tokens != 0 || st.Wire != 0 || st.Ceiling >= before {
+		t.Errorf("got %+v, want nothing that counts, and a ceiling below %d", st, before)
+	}
+	for _, u := range st.Uses {
+		if u.Used != 0 {
+			t.Errorf("got %+v, want nothing used", u)
+		}
+	}
+}

@@ -69,9 +69,12 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 			s.count.Unreached++
 		}
 	}
-	if err.Sent || err.Kind == provider.KindLocal {
+	switch {
+	case err.Sent:
 		l.limiter.Settle(now, j.ticket, a)
-	} else {
+	case err.Kind == provider.KindLocal:
+		l.limiter.Crowded(now, j.ticket)
+	default:
 		l.limiter.Cancel(now, j.ticket)
 	}
 	spent := s.money.spent

@@ -290,6 +290,15 @@ func (l *Limiter) Cancel(now time.Time, t Ticket) {
 	l.release(t, r)
 }
 
+// Crowded is Cancel where this machine has no room for as many calls: it lowers the ceiling as well.
+func (l *Limiter) Crowded(now time.Time, t Ticket) {
+	if r := l.find(t); r != nil && !r.onWire {
+		l.tick(now)
+		l.conc.cut(l.now, 0.8)
+	}
+	l.Cancel(now, t)
+}
+
 func (l *Limiter) release(t Ticket, r *ticket) {
 	r.live = false
 	l.unused = append(l.unused, t.n)
