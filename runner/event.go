@@ -21,8 +21,8 @@ const (
 	Queued       Transition = iota // waits for its turn; At is when it may go
 	Left                           // leaves the queue unsent: nothing takes it in this run
 	Granted                        // leaves the queue for the wire
-	Retried                        // granted again; Class, Provider and Model are of the attempt before
-	Sent                           // its request is written
+	Sent                           // bytes of its request left; once for each call
+	Retried                        // they were not its first; Class, Provider and Model are of the attempt before
 	Answered                       // a whole answer came
 	Failed                         // none came
 	Refused                        // because of a limit; follows Failed
@@ -40,7 +40,7 @@ const (
 )
 
 var transitionNames = [transitions]string{
-	"queued", "left", "granted", "retried", "sent", "answered", "failed", "refused", "fell_back", "completed", "dead_letter", "held",
+	"queued", "left", "granted", "sent", "retried", "answered", "failed", "refused", "fell_back", "completed", "dead_letter", "held",
 	"suppressed", "cache_hit", "fixed_answer", "looked_up", "measured", "pressure",
 }
 
@@ -67,7 +67,7 @@ type Event struct {
 	Provider       string // of the target
 	Model          string // as it is asked for; of Measured "" = any
 	Reserved, Used int64  // tokens; of Measured, what counts against the limit
-	Output         int64  // tokens: of Granted those that are reserved, of Answered those that came
+	Output         int64  // tokens: of Granted and Sent those that are reserved, of Answered those that came
 	Wait           time.Duration
 	Latency        time.Duration // from the writing of the request
 	Cost           money.Amount  // what the call took from the bound
@@ -111,9 +111,22 @@ func (s *scheduler) tellGrant(now time.Time, j *job) {
 		return
 	}
 	s.tell(now, j, Event{What: Granted, Reserved: j.cost.Tokens + j.cost.Output, Output: j.reserved, Wait: max(0, now.Sub(j.due))})
-	if n := len(j.op.Attempts); j.attempt > 1 {
+	if n := len(j.op.Attempts); n > 0 {
 		last := &j.op.Attempts[n-1]
-		s.tell(now, j, Event{What: Retried, Provider: last.Provider, Model: last.Model, Class: last.Class})
+		j.before.provider, j.before.model, j.before.class = last.Provider, last.Model, last.Class
+	}
+}
+
+// tellSent tells that bytes of a call left, be it by its end that this is known: of
+// one that is cut off while it is written, and of one that no client tells of.
+func (s *scheduler) tellSent(at time.Time, j *job) {
+	if s.watch == nil || j.went {
+		return
+	}
+	j.went = true
+	s.tell(at, j, Event{What: Sent, Reserved: j.cost.Tokens + j.cost.Output, Output: j.reserved})
+	if j.again {
+		s.tell(at, j, Event{What: Retried, Provider: j.before.provider, Model: j.before.model, Class: j.before.class})
 	}
 }
 

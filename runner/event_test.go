@@ -21,8 +21,9 @@ func TestEventsAddUp(t *testing.T) {
 			c.Observe = func(e Event) {
 				n[e.What]++
 				switch e.What {
-				case Granted:
+				case Sent:
 					reserved += e.Reserved
+				case Granted:
 					waited = max(waited, e.Wait)
 				case Answered, Failed:
 					used += e.Used
@@ -42,9 +43,10 @@ func TestEventsAddUp(t *testing.T) {
 			what      string
 			got, want int64
 		}{
-			{"granted", n[Granted], s.Calls},
+			{"granted", n[Granted], s.Calls + s.Unreached},
+			{"sent", n[Sent], s.Calls},
 			{"retried", n[Retried], s.Retries},
-			{"answered or failed", n[Answered] + n[Failed], s.Calls},
+			{"answered or failed", n[Answered] + n[Failed], s.Calls + s.Unreached},
 			{"calls that reached the server", onServer, d.asked()},
 			{"queued, less granted", n[Queued] - n[Granted] - n[Left], 0},
 			{"completed", n[Completed], int64(s.Completed)},

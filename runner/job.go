@@ -49,8 +49,11 @@ type job struct {
 	granted  time.Time
 	attempt  int  // the number of the last one granted; 0 = none yet
 	again    bool // bytes of an earlier one left
+	went     bool // bytes of it left, as observers know
 	onWire   bool
 	doubted  bool // an earlier call of it is of unknown outcome
+
+	before struct{ provider, model, class string } // the attempt ahead of the last one granted; not set if nobody watches
 
 	instead  bool       // kept is another target's answer
 	gave     concession // what the last request gave up under pressure

@@ -63,13 +63,14 @@ func (rec *recorder) observe(s *scheduler, e *Event) {
 	switch e.What {
 	case Granted:
 		rec.wire++
+		p.InFlight, sum.InFlight = max(p.InFlight, rec.wire), max(sum.InFlight, rec.wire)
+		p.Wait.Add(e.Wait.Milliseconds())
+		sum.Wait.Add(e.Wait.Milliseconds())
+	case Sent:
 		t := rec.target(s, e)
 		t.Calls++
 		t.Reserved, t.ReservedOutput = t.Reserved+e.Reserved, t.ReservedOutput+e.Output
 		p.Calls, p.Reserved, sum.Reserved = p.Calls+1, p.Reserved+e.Reserved, sum.Reserved+e.Reserved
-		p.InFlight, sum.InFlight = max(p.InFlight, rec.wire), max(sum.InFlight, rec.wire)
-		p.Wait.Add(e.Wait.Milliseconds())
-		sum.Wait.Add(e.Wait.Milliseconds())
 		sum.Caps.Add(e.Output)
 	case Retried:
 		p.Retried.Add(e.Class, 1)
@@ -86,10 +87,13 @@ func (rec *recorder) observe(s *scheduler, e *Event) {
 	case Failed:
 		rec.wire--
 		t := rec.target(s, e)
+		sum.Failed.Add(e.Class, 1)
+		if e.Unsent {
+			break // no call
+		}
 		t.Failed++
 		t.Cost += int64(e.Cost)
 		p.Failed++
-		sum.Failed.Add(e.Class, 1)
 		if e.Unknown {
 			sum.Doubtful++
 		}

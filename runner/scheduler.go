@@ -308,7 +308,7 @@ func (s *scheduler) grant(now time.Time, j *job) {
 	if !l.capped(j) {
 		s.count.Uncapped++
 	}
-	j.attempt = j.tries() + 1
+	j.attempt, j.went = j.tries()+1, false
 	if j.again = j.wasSent(); j.again {
 		s.count.Retries++
 	}
@@ -338,10 +338,12 @@ func (s *scheduler) left(j *job) {
 	s.storing++
 }
 
-// lost ends a job whose row or line could not be written.
+// lost ends a job whose row or line could not be written. Without the row that goes
+// ahead of it, there is no call.
 func (s *scheduler) lost(j *job) {
 	if j.onWire {
 		s.left(j)
+		s.noCall(j)
 	}
 	s.storing--
 }
@@ -356,7 +358,7 @@ func earliest(a, b time.Time) time.Time {
 // sent starts the time after which the charge leaves the window.
 func (s *scheduler) sent(at time.Time, j *job) {
 	s.lane(j).limiter.Sent(at, j.ticket)
-	s.tell(at, j, Event{What: Sent})
+	s.tellSent(at, j)
 	if s.count.FirstSent.IsZero() {
 		s.count.FirstSent = at
 	}

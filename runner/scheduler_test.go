@@ -315,6 +315,62 @@ func TestEndlessReset(t *testing.T) {
 	}
 }
 
+// Attempts of which no byte left are no calls, neither for the summary nor for
+// those who watch; what goes out after them is a call, and the retry of those
+// alone that went out ahead of them.
+func TestOnlyWhatIsSentIsCounted(t *testing.T) {
+	s := newStage(t, alone)
+	told, reserved := map[Transition]int64{}, int64(0)
+	s.watch = func(e Event) {
+		told[e.What]++
+		if e.What == Sent {
+			reserved += e.Reserved
+		}
+	}
+	s.enter(s.job("a", 10, 10))
+	next := func() *job {
+		for range 10 {
+			j, wake := s.next(s.now)
+			if j != nil {
+				return j
+			}
+			s.now = wake
+		}
+		t.Fatal("nothing is granted")
+		return nil
+	}
+	refused := func() *provider.Error {
+		return &provider.Error{Kind: provider.KindConnect, Phase: provider.PhaseConnect}
+	}
+	s.fail(next(), refused())
+	s.fail(next(), &provider.Error{Kind: provider.KindServer, StatusCode: 500, Sent: true, Phase: provider.PhaseBody}) // no client told of the sending
+	s.fail(next(), refused())
+	j := next()
+	s.sent(s.now, j)
+	s.answer(j, 10, 10)
+	s.enter(s.job("b", 10, 10))
+	s.lost(next()) // its row could not be stored
+	for _, c := range []struct {
+		what      string
+		got, want int64
+	}{
+		{"calls", s.count.Calls, 2},
+		{"sent", told[Sent], 2},
+		{"retries", s.count.Retries, 1},
+		{"retried", told[Retried], 1},
+		{"unreached", s.count.Unreached, 2},
+		{"tokens reserved, as told", reserved, s.count.TokensReserved},
+		{"granted", told[Granted], 5},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %d, want %d", c.what, c.got, c.want)
+		}
+	}
+	if reserved == 0 {
+		t.Error("got no tokens reserved")
+	}
+}
+
 // A call for which this machine had no descriptor lowers the ceiling, but takes
 // nothing from the limits.
 func TestNoDescriptorTakesNothingFromTheLimits(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // answered settles a call that brought a whole answer.
 func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	s.left(j)
+	s.tellSent(now, j)
 	l := s.lane(j)
 	l.health.Observe(now, nil)
 	if s.guarded() {
@@ -76,6 +77,9 @@ func (s *scheduler) failed(now time.Time, j *job, err *provider.Error) verdict {
 		l.limiter.Crowded(now, j.ticket)
 	default:
 		l.limiter.Cancel(now, j.ticket)
+	}
+	if err.Sent {
+		s.tellSent(now, j)
 	}
 	spent := s.money.spent
 	s.money.fail(j, err.Unknown())

@@ -102,8 +102,9 @@ func (m *Metrics) Observe(e runner.Event) {
 		m.depth.WithLabelValues(priority, task).Dec()
 		m.wait.WithLabelValues(priority, task).Observe(e.Wait.Seconds())
 		m.inFlight.WithLabelValues(provider, model).Inc()
-		m.reserved.WithLabelValues(provider, model).Add(float64(e.Reserved))
 		m.begin(provider, model)
+	case runner.Sent:
+		m.reserved.WithLabelValues(provider, model).Add(float64(e.Reserved))
 	case runner.Retried:
 		m.retries.WithLabelValues(provider, model, class(e.Class)).Inc()
 	case runner.Answered, runner.Failed:
@@ -135,7 +136,7 @@ func (m *Metrics) Observe(e runner.Event) {
 	case runner.Measured:
 		m.limit.WithLabelValues(provider, model, e.Limit).Set(float64(e.Max))
 		m.limitUsed.WithLabelValues(provider, model, e.Limit).Set(float64(e.Used))
-	default: // Sent: its end tells more
+	default: // what it does not know of
 	}
 }
 
@@ -143,6 +144,7 @@ func (m *Metrics) Observe(e runner.Event) {
 // one that appears with it.
 func (m *Metrics) begin(provider, model string) {
 	m.requests.WithLabelValues(provider, model, "ok")
+	m.reserved.WithLabelValues(provider, model)
 	m.used.WithLabelValues(provider, model)
 	m.unknown.WithLabelValues(provider, model)
 }

@@ -36,11 +36,12 @@ func TestNamesAndLabels(t *testing.T) {
 	call := func(what runner.Transition) runner.Event {
 		return runner.Event{What: what, Op: "op-1", Provider: "openai", Model: "gpt-4o-mini", Task: "triage"}
 	}
-	for _, what := range []runner.Transition{runner.Queued, runner.Queued, runner.Left, runner.Sent, runner.Suppressed, runner.CacheHit, runner.Completed, runner.Held} {
+	for _, what := range []runner.Transition{runner.Queued, runner.Queued, runner.Left, runner.Suppressed, runner.CacheHit, runner.Completed, runner.Held} {
 		m.Observe(call(what))
 	}
 	for _, change := range []func(*runner.Event){
 		func(e *runner.Event) { e.What, e.Reserved, e.Wait = runner.Granted, 120, 2*time.Second },
+		func(e *runner.Event) { e.What, e.Reserved = runner.Sent, 120 },
 		func(e *runner.Event) { e.What, e.Used, e.Latency, e.Cost = runner.Answered, 90, time.Second, 5e11 },
 		func(e *runner.Event) { e.What, e.Class, e.Unknown = runner.Failed, "broken", true },
 		func(e *runner.Event) { e.What, e.Class, e.Unsent = runner.Failed, "connect", true },

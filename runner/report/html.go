@@ -107,11 +107,11 @@ func (l *Limit) Unit() string { return unitOf(l.Limit.Name) }
 
 func (d *Data) figures() (all []figure) {
 	add := func(name, value string) { all = append(all, figure{name, value}) }
-	calls := func(n int64) string {
+	several := func(n int64, what string) string {
 		if n == 1 {
-			return "call"
+			return what
 		}
-		return "calls"
+		return what + "s"
 	}
 	add("completed of "+grouped(d.Operations), grouped(d.Completed))
 	add("failed", grouped(d.Failed))
@@ -122,9 +122,9 @@ func (d *Data) figures() (all []figure) {
 		return all
 	}
 	add("running time", span(d.Seconds))
-	add(calls(d.Calls), grouped(d.Calls))
+	add(several(d.Calls, "call"), grouped(d.Calls))
 	failed := total(d.Attempts)
-	add(calls(failed)+" that failed", grouped(failed))
+	add(several(failed, "attempt")+" that failed", grouped(failed))
 	if d.Used > 0 {
 		add(fmt.Sprintf("tokens reserved for %s used", grouped(d.Used)), grouped(d.Reserved))
 	}

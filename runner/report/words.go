@@ -257,7 +257,7 @@ func (d *Data) failedOperations() string {
 	if len(d.Failures) == 0 {
 		text := "No operation failed."
 		if n := total(d.Attempts); n > 0 {
-			text = fmt.Sprintf("No operation failed; %s that did went again (most often %s).", runner.Count(n, "call"), classWords(d.Attempts[0].Name))
+			text = fmt.Sprintf("No operation failed; %s that did went again (most often %s).", runner.Count(n, "attempt"), classWords(d.Attempts[0].Name))
 		}
 		return text
 	}

@@ -7,13 +7,13 @@ type Point struct {
 	From int64 `json:"t"`
 	Span int64 `json:"d"`
 
-	Calls    int64     `json:"c,omitempty"` // granted
+	Calls    int64     `json:"c,omitempty"` // sent
 	Answered int64     `json:"a,omitempty"`
 	Failed   int64     `json:"f,omitempty"`
 	Reserved int64     `json:"r,omitempty"` // tokens, of Calls
 	Used     int64     `json:"u,omitempty"` // tokens, of Answered
 	InFlight int64     `json:"w,omitempty"` // the most at once
-	Wait     Histogram `json:"q,omitzero"`  // of Calls, milliseconds in the queue
+	Wait     Histogram `json:"q,omitzero"`  // of what was granted, milliseconds in the queue
 
 	Refused Tally  `json:"x,omitempty"` // by limit
 	Retried Tally  `json:"y,omitempty"` // by the class of the failure before
