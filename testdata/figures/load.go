@@ -78,9 +78,10 @@ func (b *bench) loaded(ctx context.Context, name, binary string, calls int, last
 			steady = append(steady, s)
 		}
 	}
-	if len(steady) < 3 {
+	if len(steady) < 4 {
 		return fmt.Errorf("only %d of %d samples were taken under load", len(steady), len(all))
 	}
+	steady = steady[len(steady)/4:] // the heap takes its room in the first quarter
 	half := len(steady) / 2
 	rss := func(s sample) float64 { return s.rss }
 	fds := func(s sample) float64 { return float64(s.descriptors) }
