@@ -83,6 +83,9 @@ func writeReport(env Env, paths runner.Paths, to string, asJSON bool, data *repo
 	if fi, err := os.Stat(to); err == nil && !fi.Mode().IsRegular() {
 		return usagef("", "--output %s is no regular file", to)
 	}
+	if ours, err := report.IsReport(to); err == nil && !ours {
+		return usagef("name a new file, or remove this one", "--output %s holds something else than a report", to)
+	}
 	f, err := os.CreateTemp(filepath.Dir(to), ".llmbatch-report-*")
 	if err != nil {
 		return usagef("choose another place with --output", "cannot write the report: %s", err)

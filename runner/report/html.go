@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -145,4 +146,32 @@ func (d *Data) gapNote() string {
 		text += " and shortened by " + span((time.Duration(t.cut) * time.Millisecond).Seconds())
 	}
 	return text + "."
+}
+
+// IsReport says that a file holds what WriteHTML or WriteJSON wrote, or nothing.
+func IsReport(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 16<<10))
+	if err != nil || len(head) == 0 {
+		return err == nil, err
+	}
+	if bytes.HasPrefix(head, []byte("<!DOCTYPE html>")) {
+		return bytes.Contains(head, []byte(": llmbatch report</title>")), nil
+	}
+	var checkpoint string
+	e := json.NewDecoder(bytes.NewReader(head))
+	for _, want := range []any{json.Delim('{'), "input", &checkpoint, "checkpoint", &checkpoint, "made"} {
+		if value, ok := want.(*string); ok {
+			if e.Decode(value) != nil {
+				return false, nil
+			}
+		} else if got, err := e.Token(); err != nil || got != want {
+			return false, nil
+		}
+	}
+	return true, nil
 }
