@@ -148,7 +148,7 @@ func (s *Store) add(b *batch, seq *uint64, value []byte) error {
 	return nil
 }
 
-// many is how many rows are worth a commit that does not wait for more. Larger ones would send calls in larger bursts.
+// many is how many rows are worth a commit that does not wait for more. A larger commit would send calls in larger bursts.
 const many = 64
 
 // linger is how long a row of PutSoon may wait for others.
