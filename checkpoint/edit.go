@@ -73,7 +73,7 @@ func (s *Store) copyRows(to *bolt.DB, fn func(*Operation) bool) error {
 			return nil
 		}
 		seq := seqOf(chunk[len(chunk)-1].key)
-		err := to.Update(func(tx *bolt.Tx) error { return putRows(tx, chunk, seq) })
+		err := to.Update(func(tx *bolt.Tx) error { return putRows(tx, chunk, seq, fillGrown) })
 		chunk = chunk[:0]
 		return err
 	}
