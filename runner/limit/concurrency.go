@@ -21,8 +21,9 @@ const (
 	// again, in round trips and at least in seconds. It doubles each time, up to a bound.
 	retrial, lastRetrial = 8, 512
 	// shortest is the least that a round trip counts for once the question is asked: in less, the
-	// machine alone makes the counts jump.
-	shortest = int64(100 * time.Millisecond)
+	// machine alone makes the counts jump. While the ceiling grows, a quarter of it is enough where in
+	// that all on the wire have been answered several times: a fast server is not to wait.
+	shortest, several = int64(100 * time.Millisecond), 4
 	// rise is how many times the completions that a larger ceiling must bring to be kept at once, and
 	// slightRise those that it must bring over some round trips, in which it stays. The first of them
 	// does not count: connections are made in it.
@@ -120,7 +121,7 @@ func (c *Concurrency) succeeded(sent, now int64) {
 	if c.done == 1 && c.since == 0 {
 		c.since = now
 	}
-	if now-c.since >= max(c.trip, shortest) && (c.done >= telling || c.ceiling < judged) {
+	if now-c.since >= max(c.trip, c.shortest()) && (c.done >= telling || c.ceiling < judged) {
 		c.round(now)
 	}
 	if sent < c.anew || !c.full || c.stuckAt != 0 || c.trial > 0 || now-c.cutAt < c.calm {
@@ -131,6 +132,13 @@ func (c *Concurrency) succeeded(sent, now int64) {
 		step = min(math.Exp2(float64(c.trip)/float64(c.least))-1, quickest)
 	}
 	c.ceiling = min(c.ceiling+step, 2*max(c.began, judged), float64(c.max))
+}
+
+func (c *Concurrency) shortest() int64 {
+	if c.stuckAt == 0 && c.trial == 0 && float64(c.done) >= several*c.ceiling {
+		return shortest / 4
+	}
+	return shortest
 }
 
 // round closes a round trip. A ceiling that grew by half and brings a quarter more completions grows

@@ -383,6 +383,34 @@ func TestConcurrencyPlateauOfLongCalls(t *testing.T) {
 	}
 }
 
+// A server that answers in a millisecond is given twice as many calls as soon as 25 ms have shown what
+// the last doubling brought.
+func TestConcurrencyGrowsFastOnFastServer(t *testing.T) {
+	l := limit.New(limit.Config{}, epoch)
+	var wire []limit.Ticket
+	now, since := 0.0, 0.0 // since 64 may be on the wire
+	for l.Concurrency().Ceiling() < 256 && now < 10 {
+		ticket, w := l.Reserve(at(now), cost(1))
+		for ; w.Reason == limit.Granted; ticket, w = l.Reserve(at(now), cost(1)) {
+			l.Sent(at(now), ticket)
+			wire = append(wire, ticket)
+		}
+		if len(wire) == 0 {
+			now = w.Until.Sub(epoch).Seconds()
+			continue
+		}
+		now += 0.001 / float64(len(wire))
+		l.Settle(at(now), wire[0], limit.Answer{Report: unsaid()})
+		wire = wire[1:]
+		if l.Concurrency().Ceiling() < 64 {
+			since = now
+		}
+	}
+	if took := now - since; took < 0.025 || took > 0.075 {
+		t.Errorf("from 64 to 256 calls took %.0f ms, want 25 to 75", took*1000)
+	}
+}
+
 // Where a call takes next to no time, thousands are done in a moment: the ceiling still doubles no
 // faster than it can be told what the last doubling brought.
 func TestConcurrencyPlateauOfShortCalls(t *testing.T) {
