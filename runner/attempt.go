@@ -187,7 +187,11 @@ func (r *run) finish(j *job, status checkpoint.Status, line *result.Line, then f
 			return
 		}
 		j.op.Status, j.op.Offset, j.op.Length, j.op.Finished = status, at.Offset, at.Length, time.Now()
-		r.book.putSoon(&j.op, func(err error) {
+		put := r.book.putSoon
+		if r.last.Load() {
+			put = r.book.putThen
+		}
+		put(&j.op, func(err error) {
 			stored := event{kind: eventStored, job: j, stored: v}
 			switch copied := r.Tee != nil && status == checkpoint.Completed; {
 			case err != nil:

@@ -29,6 +29,7 @@ type book struct {
 	index   *input.Index
 	row     []uint32          // for each entry the sequence number of its row; 0 = none
 	removed map[string]uint64 // rows whose line is no longer in the input
+	lines   tilings           // of the rows as they stand since makePlan
 	fresh   bool              // the checkpoint was made by this start
 	before  map[string]string // the settings that it had
 	made    []string          // files that this start made

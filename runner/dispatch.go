@@ -87,6 +87,7 @@ func (d *dispatcher) loop(ctx context.Context) error {
 	for {
 		d.refeed()
 		d.send(time.Now())
+		d.last.Store(d.fed == nil && d.sched.queued() == 0)
 		if d.sched.idle() && (d.fed == nil || d.sched.stop != nil) {
 			now := time.Now()
 			if !d.remain(now) {
@@ -189,6 +190,7 @@ func (d *dispatcher) handle(ev event) {
 	case eventLooked:
 		ev.reply <- d.sched.looked(ev.at, ev.job, ev.found, ev.err)
 	case eventStored:
+		d.book.lines.add(&ev.job.op)
 		d.sched.stored(ev.job, ev.stored)
 		d.sched.tellStored(time.Now(), ev.job, ev.stored)
 		d.twins.finished(d, ev.job, ev.stored)

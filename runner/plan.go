@@ -45,6 +45,7 @@ type plan struct {
 	degraded                  int                 // of the completed ones, those that gave something up
 	unsettled                 int                 // those of them that are to be sent again
 	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
+	lines                     tilings             // of the rows that stay as they are
 }
 
 // seed stands for the attempts at one target that may still fill a window and
@@ -100,6 +101,7 @@ func (b *book) makePlan(c *Config, now time.Time, settingsChanged bool) (*plan, 
 	if err != nil {
 		return nil, err
 	}
+	b.lines = p.lines
 	for batch := range slices.Chunk(again, putMost) {
 		ops := make([]*checkpoint.Operation, len(batch))
 		for n, a := range batch {
@@ -130,9 +132,11 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 		} else if to, err = b.judge(c, p, i, op, settingsChanged); err != nil {
 			return err
 		}
-		if to != stays {
-			again = append(again, changed{uint32(op.Seq), to})
+		if to == stays {
+			p.lines.add(op)
+			return nil
 		}
+		again = append(again, changed{uint32(op.Seq), to})
 		return nil
 	})
 	return p, again, err

@@ -280,18 +280,10 @@ func (b *book) compact(c *Config) error {
 	if !records {
 		return nil // no row points to any line
 	}
-	var lines tilings
-	err := b.store.All(func(op *checkpoint.Operation) error {
-		lines.add(op)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := b.compactFile(b.out, c.Paths.Superseded, checkpoint.Completed, &lines.out); err != nil {
+	if err := b.compactFile(b.out, c.Paths.Superseded, checkpoint.Completed, &b.lines.out); err != nil {
 		return err
 	}
-	return b.compactFile(b.errs, "", checkpoint.DeadLetter, &lines.errs)
+	return b.compactFile(b.errs, "", checkpoint.DeadLetter, &b.lines.errs)
 }
 
 func (b *book) compactFile(w *result.Writer, keepRemoved string, final checkpoint.Status, lines *tiling) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/llmbatch/llmbatch/checkpoint"
@@ -32,6 +33,7 @@ type run struct {
 
 	events   chan event
 	attempts sync.WaitGroup
+	last     atomic.Bool // no more calls go out: rows that are stored have none to wait for
 	feeders  sync.WaitGroup
 	teeMu    sync.Mutex // keeps whole lines together on Tee
 

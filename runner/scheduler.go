@@ -387,9 +387,13 @@ func (s *scheduler) idle() bool {
 	}
 	// Those that wait for the answer to an identical request wait for one that
 	// is in a queue, on the wire or left pending.
-	left := 0
+	return s.queued() == 0
+}
+
+// queued is how many jobs wait for their turn or their time.
+func (s *scheduler) queued() (n int) {
 	for _, l := range s.lanes {
-		left += l.ready.Len() + l.delayed.Len()
+		n += l.ready.Len() + l.delayed.Len()
 	}
-	return left == 0
+	return n
 }
