@@ -270,3 +270,15 @@ func TestInputChangedDuringTheRunStopsIt(t *testing.T) {
 		}
 	})
 }
+
+// The row of the last call is committed at once: no other comes to take it along.
+func TestLastRowWaitsForNone(t *testing.T) {
+	bubble(t, fake.Config{Latency: time.Second}, func(d *desk) {
+		d.input(ask("a", "one"))
+		began := time.Now()
+		d.run()
+		if took := time.Since(began); took > 1010*time.Millisecond {
+			d.Errorf("a call of a second took %v", took)
+		}
+	})
+}
