@@ -46,18 +46,12 @@ func (b *batch) empty() bool {
 	return len(b.rows) == 0 && b.meta == nil && len(b.edit) == 0 && b.samples == nil
 }
 
-// rowSize has room for a row of one attempt, with IDs of some length.
-const rowSize = 384
-
 // Put stores a row and returns when it is durable. An operation with Seq 0 is new and gets its number. After an error
 // other than ErrClosed, ErrReadOnly and a wrong Seq it is not known whether the row is stored, and every later write fails with
 // ErrFailed: stop, and open the file again to see. A full disk is errors.Is(err, syscall.ENOSPC).
 func (s *Store) Put(op *Operation) error {
-	value := appendRow(make([]byte, 0, rowSize), op) // on the stack
 	seq := op.Seq
-	err := s.submit(s.wake, func(b *batch) error {
-		return s.add(b, &seq, value)
-	})
+	err := s.submit(s.wake, func(b *batch) error { return s.add(b, &seq, op) })
 	if err == nil {
 		op.Seq = seq
 	}
@@ -74,11 +68,10 @@ func (s *Store) PutThen(op *Operation, then func(error)) { s.putThen(op, s.wake,
 func (s *Store) PutSoon(op *Operation, then func(error)) { s.putThen(op, s.soon, then) }
 
 func (s *Store) putThen(op *Operation, tell chan<- struct{}, then func(error)) {
-	value := appendRow(make([]byte, 0, rowSize), op) // on the stack
 	s.mu.Lock()
 	err := s.refusal()
 	if err == nil {
-		err = s.add(s.next, &op.Seq, value)
+		err = s.add(s.next, &op.Seq, op)
 	}
 	if err == nil {
 		s.next.then = append(s.next.then, then)
@@ -94,10 +87,8 @@ func (s *Store) putThen(op *Operation, tell chan<- struct{}, then func(error)) {
 // PutAll stores rows in one transaction, and meta with them unless it is nil: all or nothing, also after a crash. Its
 // rules are those of Put.
 func (s *Store) PutAll(ops []*Operation, meta *Meta) error {
-	values := make([][]byte, len(ops))
 	seqs := make([]uint64, len(ops))
 	for i, op := range ops {
-		values[i] = appendRow(nil, op)
 		seqs[i] = op.Seq
 	}
 	err := s.submit(s.wake, func(b *batch) error {
@@ -107,7 +98,7 @@ func (s *Store) PutAll(ops []*Operation, meta *Meta) error {
 			}
 		}
 		for i := range seqs {
-			if err := s.add(b, &seqs[i], values[i]); err != nil {
+			if err := s.add(b, &seqs[i], ops[i]); err != nil {
 				return err
 			}
 		}
@@ -130,7 +121,7 @@ func (s *Store) SetMeta(meta Meta) error { return s.PutAll(nil, &meta) }
 
 // add puts one row into the batch and gives it a number if *seq is 0. The caller holds s.mu, so that numbers enter the
 // batches in order: a crash between two commits leaves no gap.
-func (s *Store) add(b *batch, seq *uint64, value []byte) error {
+func (s *Store) add(b *batch, seq *uint64, op *Operation) error {
 	if *seq > s.seq {
 		return fmt.Errorf("row %d does not exist", *seq)
 	}
@@ -140,7 +131,7 @@ func (s *Store) add(b *batch, seq *uint64, value []byte) error {
 	}
 	key := keyOf(*seq)
 	start := len(b.buf)
-	b.buf = append(b.buf, value...)
+	b.buf = appendRow(b.buf, op)
 	b.buf = binary.LittleEndian.AppendUint32(b.buf, checksum(b.buf[start:], key))
 	b.rows = append(b.rows, row{key: key, value: b.buf[start:]})
 	if len(b.rows) == many {

@@ -82,15 +82,15 @@ func appendRow(b []byte, op *Operation) []byte {
 	b = appendInt(b, fieldIncarnation, int64(op.Incarnation))
 	b = appendString(b, fieldProvider, op.Provider)
 	b = appendString(b, fieldModel, op.Model)
+	b = appendString(b, fieldRequestID, op.RequestID)
 	attempt := make([]byte, 0, 192) // on the stack: one of most attempts fits
 	for i := range op.Attempts {
-		attempt = appendAttempt(attempt[:0], &op.Attempts[i])
+		attempt = appendAttempt(attempt[:0], &op.Attempts[i], op)
 		b = binary.AppendUvarint(b, fieldAttempt<<1|kindBytes)
 		b = binary.AppendUvarint(b, uint64(len(attempt)))
 		b = append(b, attempt...)
 	}
 	b = appendTime(b, fieldNotBefore, op.NotBefore)
-	b = appendString(b, fieldRequestID, op.RequestID)
 	b = appendInt(b, fieldInput, op.Usage.Input)
 	b = appendInt(b, fieldOutput, op.Usage.Output)
 	b = appendInt(b, fieldCached, op.Usage.Cached)
@@ -111,13 +111,15 @@ func appendRow(b []byte, op *Operation) []byte {
 	return b
 }
 
-func appendAttempt(b []byte, a *Attempt) []byte {
+// appendAttempt leaves out what is as in op, of which the fields that it compares stand before the attempts: most
+// operations have one attempt.
+func appendAttempt(b []byte, a *Attempt, op *Operation) []byte {
 	b = appendTime(b, attemptAt, a.At)
-	b = appendString(b, attemptProvider, a.Provider)
-	b = appendString(b, attemptModel, a.Model)
+	b = appendOther(b, attemptProvider, a.Provider, op.Provider)
+	b = appendOther(b, attemptModel, a.Model, op.Model)
 	b = appendInt(b, attemptStatus, int64(a.StatusCode))
 	b = appendString(b, attemptClass, a.Class)
-	b = appendString(b, attemptRequestID, a.RequestID)
+	b = appendOther(b, attemptRequestID, a.RequestID, op.RequestID)
 	b = appendInt(b, attemptRequests, a.Charge.Requests)
 	b = appendInt(b, attemptTokens, a.Charge.Tokens)
 	b = appendInt(b, attemptOutput, a.Charge.Output)
@@ -176,8 +178,11 @@ func appendBool(b []byte, field int, v bool) []byte {
 	return appendUint(b, field, 1)
 }
 
-func appendString(b []byte, field int, s string) []byte {
-	if s == "" {
+func appendString(b []byte, field int, s string) []byte { return appendOther(b, field, s, "") }
+
+// appendOther writes a string, also an empty one, unless it is usual.
+func appendOther(b []byte, field int, s, usual string) []byte {
+	if s == usual {
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(field)<<1|kindBytes)

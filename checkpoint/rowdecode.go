@@ -86,7 +86,7 @@ func (d *decoder) row(op *Operation, key [8]byte, b []byte) error {
 		}
 		b = rest
 		if f.number == fieldAttempt {
-			var a Attempt
+			a := Attempt{Provider: op.Provider, Model: op.Model, RequestID: op.RequestID} // unless it says otherwise
 			if !d.attempt(&a, f.b) {
 				return damaged("row %d has a malformed attempt", op.Seq)
 			}
