@@ -147,9 +147,7 @@ func (c *Concurrency) round(now int64) {
 	rate := float64(c.done) / float64(max(now-c.since, 1))
 	switch {
 	case !c.full || c.mixed:
-		if c.stuckAt == 0 {
-			c.lastRate, c.trial = 0, 0
-		}
+		c.trial = 0
 	case c.stuckAt != 0:
 		c.lastRate += (rate - c.lastRate) / 8
 		if wait := c.retry * max(c.rtt, int64(time.Second)/retrial); now-c.stuckAt > wait {

@@ -269,9 +269,11 @@ func TestConcurrencyOfSmallGains(t *testing.T) {
 		power     float64 // of twice as many calls 2 to the power of it times the completions, from 64 to 256
 		low, high float64 // the mean ceiling
 		least     float64 // completions a second
+		lull      bool    // there is nothing to send for half a second, when the ceiling has grown
 	}{
 		"a fifth more": {power: 0.25, low: 180, high: 400, least: 850},
 		"no more":      {power: 0, low: 60, high: 140, least: 635},
+		"a lull":       {power: 0, low: 60, high: 140, least: 630, lull: true},
 		"a third less": {power: -0.6, low: 60, high: 75, least: 625},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,9 +282,16 @@ func TestConcurrencyOfSmallGains(t *testing.T) {
 				return 640 * min(1, float64(n)/64) * math.Pow(min(4, max(1, float64(n)/64)), test.power)
 			}
 			var wire []limit.Ticket
-			now, done, ceilings := 0.0, 0, 0.0
+			now, done, ceilings, lull := 0.0, 0, 0.0, math.Inf(1)
 			for ; now < 120; done++ {
-				for ticket, w := l.Reserve(at(now), cost(1)); w.Reason == limit.Granted; ticket, w = l.Reserve(at(now), cost(1)) {
+				if test.lull && l.Concurrency().Ceiling() > 100 {
+					lull = min(lull, now)
+				}
+				for len(wire) < 60 || now < lull || now > lull+0.5 {
+					ticket, w := l.Reserve(at(now), cost(1))
+					if w.Reason != limit.Granted {
+						break
+					}
 					l.Sent(at(now), ticket)
 					wire = append(wire, ticket)
 				}
