@@ -94,8 +94,15 @@ func (o *observeOptions) check(paths runner.Paths) error {
 	}
 	files := []runner.FileOf{{What: "--metrics-file", Path: o.metricsFile}, {What: "--log-file", Path: o.logFile}}
 	for _, f := range files {
-		if fi, err := os.Stat(f.Path); err == nil && !fi.Mode().IsRegular() {
+		fi, err := os.Stat(f.Path)
+		switch {
+		case f.Path == "":
+		case err == nil && !fi.Mode().IsRegular():
 			return usagef("", "%s %s is no regular file", f.What, f.Path)
+		case err != nil || f.Path == o.metricsFile: // which is made anew each time
+			if err := runner.CheckFolder(f); err != nil {
+				return err
+			}
 		}
 	}
 	return paths.CheckOthers(files...)
