@@ -124,7 +124,7 @@ func Estimate(ctx context.Context, c *Config, a Assume, each func(PerLine) error
 func (d *dryRun) forecast() *Forecast {
 	f := &d.f
 	f.ToDo = int64(len(d.ops)) + f.NeverFit + f.Duplicates + f.CacheHits + d.bad
-	f.Done = int64(d.plan.done + d.plan.dead + d.plan.held)
+	f.Done = int64(d.plan.done + d.plan.dead + d.plan.held - d.plan.classes[ClassInvalid])
 	f.Operations, f.Invalid = f.ToDo+f.Done, int64(d.report.Invalid)
 	d.accounting()
 	f.Latency, f.LatencyFrom, f.Output = d.assume.Latency.Seconds(), d.from, d.assume.Output
