@@ -17,6 +17,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/llmbatch/llmbatch/checkpoint"
 )
 
 // stats ADDR FIELD=VALUE... compares figures of a mock's ledger; operators are
@@ -145,11 +147,12 @@ func holds(got, operator, want string) bool {
 	}
 }
 
-// waitfor stats ADDR FIELD=VALUE... | lines FILE N | grep PATTERN FILE | file FILE
-// waits until the condition holds; waitfor signal NAME INT|TERM|... goes on sending
+// waitfor stats ADDR FIELD=VALUE... | lines FILE N | grep PATTERN FILE | file FILE |
+// answering CHECKPOINT N waits until the condition holds, the last one until the
+// rows of N operations know the id of an answer under way; waitfor signal NAME INT|TERM|... goes on sending
 // the signal until the process has ended.
 func waitfor(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) >= 2, "waitfor stats|lines|grep|file|signal ...")
+	usage(ts, !neg && len(args) >= 2, "waitfor stats|lines|grep|file|answering|signal ...")
 	read := func(name string) string {
 		raw, err := os.ReadFile(ts.MkAbs(name))
 		if err != nil {
@@ -182,11 +185,42 @@ func waitfor(ts *testscript.TestScript, neg bool, args []string) {
 				return fmt.Errorf("no match in %q", read(rest[1]))
 			}
 			return err
+		case kind == "answering" && len(rest) == 2:
+			got, err := answering(ts, rest[0])
+			if err == nil && strconv.Itoa(got) != rest[1] {
+				return fmt.Errorf("got %d, want %s", got, rest[1])
+			}
+			return err
 		default:
-			ts.Fatalf("usage: waitfor stats|lines|grep|file|signal ...")
+			ts.Fatalf("usage: waitfor stats|lines|grep|file|answering|signal ...")
 			return nil
 		}
 	})
+}
+
+// answering counts the operations in flight whose row knows the id of their
+// answer. It reads a copy, since a run holds the checkpoint.
+func answering(ts *testscript.TestScript, name string) (n int, err error) {
+	raw, err := os.ReadFile(ts.MkAbs(name))
+	if err != nil {
+		return 0, err
+	}
+	copied := ts.MkAbs(name + ".copy")
+	if err := os.WriteFile(copied, raw, 0o600); err != nil {
+		return 0, err
+	}
+	store, err := checkpoint.OpenReadOnly(copied)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	err = store.All(func(op *checkpoint.Operation) error {
+		if last := len(op.Attempts) - 1; last >= 0 && op.Status == checkpoint.InFlight && op.Attempts[last].AnswerID != "" {
+			n++
+		}
+		return nil
+	})
+	return n, err
 }
 
 // generate FILE N writes N plain lines.
