@@ -82,6 +82,9 @@ func rowsOfOutcomes(t *table, s *runner.Summary, hold bool) {
 	if s.LookedUp > 0 {
 		t.row("looked up", "%s, lost on the way and fetched by id", count(s.LookedUp, "answer"))
 	}
+	if s.Suppressed > 0 {
+		t.row("duplicates", "%s took the outcome of an identical request, without a call (--dedupe)", grouped(s.Suppressed))
+	}
 	if s.CacheHits > 0 {
 		t.row("kept answers", "%s without a call (--cache)", grouped(s.CacheHits))
 	}
