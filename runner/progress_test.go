@@ -164,3 +164,31 @@ func TestRemainingCountsWaitsOfOperations(t *testing.T) {
 		}
 	})
 }
+
+// A provider that has never answered gives nothing to reckon with, whether its
+// limits are known or not.
+func TestRemainingIsNotToldBeforeAnyAnswer(t *testing.T) {
+	t.Parallel()
+	for _, rpm := range []int64{0, 60} {
+		bubble(t, fake.Config{DownFrom: 1, DownUntil: 15}, func(d *desk) {
+			d.input(prompts(30)...)
+			failed, told := 0, 0
+			d.run(caps(rpm, 0), func(c *Config) {
+				c.Progress = func(p Progress) {
+					answered := d.server.Stats().Billed > 0
+					switch {
+					case !answered && p.Calls > 0 && p.InFlight == 0:
+						if failed++; p.Remaining != 0 {
+							d.Errorf("%d a minute, after %v: got %v left, and no call has been answered", rpm, p.Elapsed, p.Remaining)
+						}
+					case answered && p.Remaining > 0:
+						told++
+					}
+				}
+			})
+			if failed == 0 || rpm > 0 && told == 0 {
+				d.Errorf("%d a minute: got %d looks during the outage, %d after it that tell what is left", rpm, failed, told)
+			}
+		})
+	}
+}

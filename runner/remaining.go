@@ -9,10 +9,11 @@ import (
 // remaining reckons how long so many operations take. With one limiter its
 // log tells when there will be room for what is left; the rate of this run
 // serves beside it. Where several limiters share the work it serves alone, but for
-// the moment before which nothing goes.
+// the moment before which nothing goes. As long as calls have failed and none has
+// been answered, nothing is known: the provider may be down.
 func (r *run) remaining(now time.Time, left int64) time.Duration {
 	s, c := r.sched, &r.sched.count
-	if left <= 0 {
+	if left <= 0 || !c.LastDone.IsZero() && c.Answered+c.Found == 0 {
 		return 0
 	}
 	done := c.Completed - c.CacheHits + c.Failed
