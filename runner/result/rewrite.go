@@ -20,9 +20,7 @@ const movedChunk = 1 << 20
 func (w *Writer) Rewrite(keep func(Scanned) bool, moved *Writer, placed func(Scanned, Span)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.flushing {
-		w.idle.Wait()
-	}
+	w.settle()
 	if w.err != nil {
 		return w.refusal()
 	}
@@ -47,7 +45,7 @@ func (w *Writer) Rewrite(keep func(Scanned) bool, moved *Writer, placed func(Sca
 		return errors.Join(fmt.Errorf("rewrite %s: %w", w.path, err), f.Close(), os.Remove(temp))
 	}
 	old := w.f
-	w.f, w.synced, w.end = syncFile{f}, size, size
+	w.f, w.synced, w.written, w.end = syncFile{f}, size, size, size
 	if err := errors.Join(syncDir(filepath.Dir(w.path)), old.Close()); err != nil {
 		w.err = fmt.Errorf("rewrite %s: %w", w.path, err)
 		return w.err

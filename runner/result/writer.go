@@ -44,24 +44,22 @@ type Writer struct {
 	mu       sync.Mutex
 	f        file
 	synced   int64      // bytes of the file that are on disk, all of them whole lines
-	end      int64      // offset of the next line: synced, and what is on its way
+	written  int64      // bytes of the file, likewise
+	end      int64      // offset of the next line: written, and what is on its way
 	buf      []byte     // lines for the next write
 	waiting  []appended // what they are
-	flushing bool       // flushAll goes on
+	unsynced []appended // lines that are written
+	writing  bool       // writeAll goes on
+	syncing  bool       // syncAll goes on
 	idle     *sync.Cond
 	err      error // sticky
 	closed   bool
 
-	// flushAll's own.
+	// writeAll's own.
 	spare []byte    // buffer for the write after it
-	last  time.Time // when the last sync ended
-}
+	wrote time.Time // when the last write began
 
-// batch is what one sync serves.
-type batch struct {
-	lines []appended
-	size  int64 // of what is written of them, bytes
-	err   error
+	last time.Time // when the last sync ended; syncAll's own
 }
 
 // appended is what one caller brought, and what it waits for.
@@ -70,20 +68,21 @@ type appended struct {
 	then func(Span, error)
 }
 
-// tell tells all of a batch what became of it.
-func (b *batch) tell() {
-	for _, l := range b.lines {
-		if b.err != nil {
+// tell tells all who brought lines what became of them.
+func tell(lines []appended, err error) {
+	for _, l := range lines {
+		if err != nil {
 			l.span = Span{}
 		}
-		l.then(l.span, b.err)
+		l.then(l.span, err)
 	}
 }
 
 // syncGap is the least time between two syncs. Where answers come by the thousand a second, each sync would serve few lines
-// only, and syncs of a file that grows would take more of the processor than lines do. Lines are written meanwhile, each
-// writeGap, so that a program that is killed loses no more of them than without. A line that comes alone waits for no other.
-const syncGap, writeGap = 20 * time.Millisecond, 5 * time.Millisecond
+// only, and syncs of a file that grows would take more of the processor than lines do. Lines are written meanwhile, also
+// while a sync goes on, at least writeGap apart, so that a program that is killed loses next to none. A line that comes
+// alone waits for no other.
+const syncGap, writeGap = 20 * time.Millisecond, 2 * time.Millisecond
 
 // maxKeptBuffer is the largest buffer that is kept for the next batch, bytes.
 const maxKeptBuffer = 4 << 20
@@ -147,7 +146,7 @@ func (w *Writer) prepare(f *os.File) error {
 		_ = f.Chmod(0o600)
 	}
 	w.repair, w.synced, err = repairTail(w.f, info.Size())
-	w.end = w.synced
+	w.written, w.end = w.synced, w.synced
 	return err
 }
 
@@ -213,11 +212,11 @@ func (w *Writer) enter(lines []byte, then func(Span, error)) {
 	w.end = span.End()
 	w.buf = append(append(w.buf, lines...), '\n')
 	w.waiting = append(w.waiting, appended{span: span, then: then})
-	begin := !w.flushing
-	w.flushing = true
+	begin := !w.writing
+	w.writing = true
 	w.mu.Unlock()
 	if begin {
-		go w.flushAll()
+		go w.writeAll()
 	}
 }
 
@@ -229,82 +228,117 @@ func (w *Writer) refusal() error {
 	return fmt.Errorf("%w: %w", ErrFailed, w.err)
 }
 
-// flushAll writes and syncs batch after batch until no line waits.
-func (w *Writer) flushAll() {
-	for more := true; more; {
-		more = w.flush()
-	}
-}
-
-// flush writes what comes until it is time to sync, syncs it, and says whether more waits.
-func (w *Writer) flush() bool {
-	b := &batch{}
-	for w.write(b) {
-		time.Sleep(min(writeGap, syncGap-time.Since(w.last)))
-	}
-	if b.err == nil {
-		if err := w.f.Sync(); err != nil {
-			b.err = fmt.Errorf("sync %s: %w", w.path, err)
-		}
-	}
-	w.last = time.Now()
-	w.mu.Lock()
-	switch {
-	case b.err == nil:
-		w.synced += b.size
-	case !w.failed():
-		w.err = b.err
-	}
-	more := len(w.waiting) > 0
-	if !more {
-		w.flushing = false
-		w.idle.Broadcast()
-	}
-	w.mu.Unlock()
-	go b.tell()
-	return more
-}
-
 // failed says that nothing can be written any more. The caller holds w.mu.
 func (w *Writer) failed() bool { return w.err != nil && !errors.Is(w.err, ErrClosed) }
 
-// write puts the lines that wait at the end of the file, as part of a batch, and says whether there is time for more before
-// the sync.
-func (w *Writer) write(b *batch) bool {
+// writeAll writes until no line waits.
+func (w *Writer) writeAll() {
+	for more := true; more; {
+		time.Sleep(writeGap - time.Since(w.wrote))
+		w.wrote = time.Now()
+		more = w.write()
+	}
+}
+
+// write puts the lines that wait at the end of the file, leaves them to be synced, and says whether more wait.
+func (w *Writer) write() bool {
 	w.mu.Lock()
-	buf := w.buf
-	b.lines = append(b.lines, w.waiting...)
-	w.buf, w.waiting = w.spare[:0], w.waiting[:0]
+	buf, lines := w.buf, w.waiting
+	w.buf, w.waiting, w.spare = w.spare[:0], nil, nil
+	var err error
 	if w.failed() {
-		b.err = w.refusal()
+		err = w.refusal()
 	}
 	w.mu.Unlock()
-	if b.err == nil && len(buf) > 0 {
-		b.err = w.put(buf, b.size)
+	if err == nil {
+		err = w.put(buf)
 	}
-	b.size += int64(len(buf))
-	w.spare = nil
+	w.mu.Lock()
+	if err == nil {
+		w.written += int64(len(buf))
+		w.unsynced = append(w.unsynced, lines...)
+		if !w.syncing {
+			w.syncing = true
+			go w.syncAll()
+		}
+	} else if !w.failed() {
+		w.err = err
+	}
 	if cap(buf) <= maxKeptBuffer {
 		w.spare = buf
 	}
-	return b.err == nil && time.Since(w.last) < syncGap
+	w.writing = len(w.waiting) > 0
+	more := w.writing
+	w.idle.Broadcast()
+	w.mu.Unlock()
+	if err != nil {
+		go tell(lines, err)
+	}
+	return more
 }
 
-// put writes whole lines behind the last sync and so many bytes. If not all of them get there, the file is cut back to the
-// last that did: those are paid for, and Tail finds them at the next start.
-func (w *Writer) put(buf []byte, behind int64) error {
-	n, err := w.f.Write(buf)
-	if err == nil && n < len(buf) {
+// put writes whole lines at the end. If not all of them get there, the file is cut back to the last that did: those are
+// paid for, and Tail finds them at the next start.
+func (w *Writer) put(lines []byte) error {
+	n, err := w.f.Write(lines)
+	if err == nil && n < len(lines) {
 		err = io.ErrShortWrite
 	}
 	if err == nil {
 		return nil
 	}
-	whole := int64(bytes.LastIndexByte(buf[:max(n, 0)], '\n') + 1)
-	if cutErr := w.f.Truncate(w.synced + behind + whole); cutErr != nil {
+	whole := int64(bytes.LastIndexByte(lines[:max(n, 0)], '\n') + 1)
+	if cutErr := w.f.Truncate(w.written + whole); cutErr != nil {
 		err = errors.Join(err, cutErr)
 	}
 	return fmt.Errorf("write %s: %w", w.path, err)
+}
+
+// syncAll syncs until every line that is written is on disk.
+func (w *Writer) syncAll() {
+	for more := true; more; {
+		time.Sleep(syncGap - time.Since(w.last))
+		more = w.sync()
+	}
+}
+
+// sync syncs what is written, tells whose lines it is, and says whether more has been written since. After a failure
+// nothing is: a later sync may well succeed without having written what an earlier one could not.
+func (w *Writer) sync() bool {
+	w.mu.Lock()
+	lines, written := w.unsynced, w.written
+	w.unsynced = nil
+	var err error
+	if w.failed() {
+		err = w.refusal()
+	}
+	w.mu.Unlock()
+	if err == nil {
+		if err = w.f.Sync(); err != nil {
+			err = fmt.Errorf("sync %s: %w", w.path, err)
+		}
+	}
+	w.mu.Lock()
+	switch {
+	case err == nil:
+		w.synced = written
+	case !w.failed():
+		w.err = err
+	}
+	w.last = time.Now()
+	w.syncing = len(w.unsynced) > 0
+	more := w.syncing
+	w.idle.Broadcast()
+	w.mu.Unlock()
+	go tell(lines, err)
+	return more
+}
+
+// settle waits until no line is on its way. The caller holds w.mu.
+func (w *Writer) settle() {
+	for w.writing || w.syncing {
+		w.idle.Wait()
+	}
 }
 
 // Close waits for the lines on their way, closes the file and lets go of the lock. Further calls do nothing.
@@ -318,8 +352,6 @@ func (w *Writer) Close() error {
 	if w.err == nil {
 		w.err = ErrClosed
 	}
-	for w.flushing {
-		w.idle.Wait()
-	}
+	w.settle()
 	return w.f.Close()
 }
