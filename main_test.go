@@ -67,6 +67,7 @@ func TestScript(t *testing.T) {
 			"replace":  replace,
 			"mode":     mode,
 			"examples": examples,
+			"shown":    shown,
 			"scrape":   scrape,
 			"sum":      sum,
 		},

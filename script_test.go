@@ -341,3 +341,33 @@ func section(help, title string) (lines []string) {
 	}
 	return lines
 }
+
+var figure = regexp.MustCompile(`\d[\d,.:-]*(?:[mh]\d+)*(?:ms|[smh]\b)?`)
+
+// shown COMMAND FILE wants a file, of stdout or of stderr say, to be what the
+// README shows below the commands of which COMMAND is one, but for the figures.
+// A run that a slow machine drew out also says what bound it.
+func shown(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "shown command file")
+	_, below, found := strings.Cut(ts.ReadFile(ts.Getenv("DATA")+"/../README.md"), "\n"+args[0]+"\n")
+	_, below, block := strings.Cut(below, "\n```text\n")
+	if !found || !block {
+		ts.Fatalf("the README does not show what %s prints", args[0])
+	}
+	text, _, _ := strings.Cut(below, "```")
+	var want strings.Builder
+	for line := range strings.Lines(figure.ReplaceAllString(text, "N")) {
+		if line == "…\n" {
+			want.WriteString(`(?:.*\n)*`)
+		} else {
+			want.WriteString(regexp.QuoteMeta(line))
+		}
+	}
+	got := figure.ReplaceAllString(ts.ReadFile(args[1]), "N")
+	if !strings.Contains(text, "\nbound by ") {
+		got = regexp.MustCompile("(?m)^bound by .*\n").ReplaceAllString(got, "")
+	}
+	if !regexp.MustCompile("^" + want.String() + "$").MatchString(got) {
+		ts.Fatalf("got\n%s\nwant, as the README has it,\n%s", got, text)
+	}
+}
