@@ -180,12 +180,17 @@ func (p Policy) afterRouteFailure(now time.Time, rnd func() float64, s *State, h
 		return d
 	}
 	if down && !s.freeSpent(now, p) {
+		probe := !now.Before(h.until)
 		d.Pause = h.pause(now, rnd, p)
 		if hinted := now.Add(hint(rnd, e)); hinted.After(d.Pause) {
 			d.Pause = hinted
 		}
 		s.Free++
-		d.Action, d.NotBefore = Retry, d.Pause.Add(time.Duration(rnd()*float64(p.ceiling(h.pauses))/2))
+		// The one that begins a pause goes right after it, so that the last probe goes
+		// when the outage has lasted too long, and no later.
+		if d.Action, d.NotBefore = Retry, d.Pause; !probe {
+			d.NotBefore = d.Pause.Add(time.Duration(rnd() * float64(p.ceiling(h.pauses)) / 2))
+		}
 		return d
 	}
 	if h.passed > s.passed && !notSent(e.Kind) {

@@ -100,7 +100,8 @@ func (h *Health) Down() bool {
 }
 
 // pause returns until when a route that is down rests. All failures that come
-// in during a pause share it; each pause after that may be longer.
+// in during a pause share it; each pause after that may be longer, but for the
+// last: it ends with the time that an outage may take.
 func (h *Health) pause(now time.Time, rnd func() float64, p Policy) time.Time {
 	if now.Before(h.until) {
 		return h.until
@@ -108,6 +109,15 @@ func (h *Health) pause(now time.Time, rnd func() float64, p Policy) time.Time {
 	// Never shorter than half: the one probe after it should have a chance.
 	c := p.ceiling(h.pauses + 1)
 	h.pauses++
-	h.until = now.Add(c/2 + time.Duration(rnd()*float64(c/2)))
+	h.until = h.within(now, now.Add(c/2+time.Duration(rnd()*float64(c/2))), p)
 	return h.until
+}
+
+// within is at, or the end of the time that an outage may take if that is ahead
+// and comes first.
+func (h *Health) within(now, at time.Time, p Policy) time.Time {
+	if end := h.failing.Add(p.MaxOutage); end.After(now) && end.Before(at) {
+		return end
+	}
+	return at
 }

@@ -32,8 +32,8 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 		for i := range states {
 			counted += states[i].Attempts
 		}
-		if out := now.Sub(t0); out < 30*time.Minute || out > 32*time.Minute {
-			t.Errorf("%s: stopped after %v, want about 30m", name, out)
+		if out := now.Sub(t0); out != 30*time.Minute {
+			t.Errorf("%s: stopped after %v, want 30m", name, out)
 		}
 		// The first failures, until most of the last 20 had failed, may count.
 		if counted > 12 {
@@ -76,6 +76,49 @@ func TestPauseIsShared(t *testing.T) {
 	second := h.pause(first, half, p)
 	if second.Sub(first) <= first.Sub(t0) {
 		t.Errorf("got pauses of %v and %v, want the second longer", first.Sub(t0), second.Sub(first))
+	}
+}
+
+// The last pause ends with the time that an outage may take, and a probe goes then,
+// however many wait. What a server asks for is waited for all the same.
+func TestLastProbeIsInTime(t *testing.T) {
+	p := Policy{MaxOutage: 4 * time.Second}
+	for _, step := range []struct {
+		at, hint, pause time.Duration // since the first failure; hint 0 = none
+		stop            bool
+	}{
+		{0, 0, 750 * time.Millisecond, false},
+		{750 * time.Millisecond, 0, 2250 * time.Millisecond, false},
+		{2250 * time.Millisecond, 0, 4 * time.Second, false},
+		{2251 * time.Millisecond, 0, 4 * time.Second, false},
+		{3 * time.Second, 5 * time.Second, 8250 * time.Millisecond, false},
+		{4 * time.Second, 0, 0, true},
+	} {
+		h, s := &Health{}, State{}
+		h.Observe(t0, unsent())
+		for now := time.Duration(0); now < step.at; now = h.until.Sub(t0) {
+			h.pause(t0.Add(now), half, p.OrDefaults())
+		}
+		e := unsent()
+		if step.hint > 0 {
+			e.RetryAfter, e.HasRetryAfter = step.hint, true
+		}
+		now := t0.Add(step.at)
+		probe := !now.Before(h.until)
+		h.Observe(now, e)
+		d := p.Decide(now, half, &s, h, e, false)
+		if step.stop {
+			if d.Action != Stop {
+				t.Errorf("after %v: got %s, want stop", step.at, d.Action)
+			}
+			continue
+		}
+		if got := d.Pause.Sub(t0); got != step.pause {
+			t.Errorf("after %v: got a pause until %v, want %v", step.at, got, step.pause)
+		}
+		if probe && !d.NotBefore.Equal(d.Pause) {
+			t.Errorf("after %v: the probe goes at %v, want %v", step.at, d.NotBefore.Sub(t0), step.pause)
+		}
 	}
 }
 
