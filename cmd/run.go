@@ -145,9 +145,7 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 	if o.files.output == "-" {
 		cfg.Tee, stdout = env.Stdout, env.Stderr
 	}
-	if arg == "-" {
-		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), shellWord(file.Path())))
-	}
+	tellKept(show, arg, file, paths)
 	ctx, stop := context.WithCancelCause(c.Context())
 	defer stop(nil)
 	watch, err := o.watch.open(cfg, stop)
@@ -169,6 +167,18 @@ func runBatch(c *cobra.Command, env Env, o *runOptions, arg string) error {
 		return err
 	}
 	return finishRun(c.Context(), env, o, stdout, file, sum, err)
+}
+
+// tellKept says how a run goes on from a stream once that is gone. The files of a
+// pipe with a name are called after it, and not after what is kept.
+func tellKept(show *progress, arg string, file *input.File, paths runner.Paths) {
+	switch {
+	case arg == "-":
+		show.notice(fmt.Sprintf("standard input is kept as %s; to go on after a stop: llmbatch run %s with the same flags", file.Path(), shellWord(file.Path())))
+	case file.Spooled() && file.Name() != arg:
+		paths.Input = file.Path()
+		show.notice(fmt.Sprintf("%s is kept as %s; to go on after a stop: llmbatch run %s with the other flags the same", arg, file.Path(), asGiven(paths)))
+	}
 }
 
 // finishRun prints the summary and maps the end to an exit status.
