@@ -193,6 +193,7 @@ func (f *configured) add(t *route.Target) int {
 	p, base, err := f.place(t)
 	if err == nil {
 		out.BaseURL = base.String()
+		out.Configured = !f.named(base)
 	}
 	if !f.dry {
 		if err == nil {
@@ -250,7 +251,7 @@ func (f *configured) hurried(n int, t *route.Target) provider.Client {
 func (f *configured) forModel(n int, model string) runner.Target {
 	t := f.file.WithModel(f.from[n], model, f.flags)
 	out, base := targetOf(&t), f.targets[n]
-	out.Client, out.BaseURL, out.Fault = base.Client, base.BaseURL, base.Fault
+	out.Client, out.BaseURL, out.Configured, out.Fault = base.Client, base.BaseURL, base.Configured, base.Fault
 	if c := f.hurried(n, &t); c != nil {
 		out.Client = c
 	}
@@ -279,7 +280,7 @@ func (f *configured) client(t *route.Target, p provider.Profile, base *url.URL) 
 	keys := *f.target
 	keys.keyEnv = t.KeyEnv
 	own := t.BaseURL == "" && p.BaseURL == "" || sameHost(base.String(), p.BaseURL)
-	named := f.target.baseURL != "" && base.String() == strings.TrimRight(f.target.baseURL, "/") // on the command line
+	named := f.named(base)
 	elsewhere := !own && !named
 	if named {
 		p = withStandardKey(p)
@@ -313,6 +314,11 @@ func (f *configured) client(t *route.Target, p provider.Profile, base *url.URL) 
 		return nil, usagef("", "provider %s: %s", t.Provider, err)
 	}
 	return client, nil
+}
+
+// named says that a URL is the one of the command line.
+func (f *configured) named(base *url.URL) bool {
+	return f.target.baseURL != "" && base.String() == strings.TrimRight(f.target.baseURL, "/")
 }
 
 // mockProfile is that of the mock provider inside this process.

@@ -29,7 +29,6 @@ type dispatcher struct {
 	shown  time.Time // when the snapshot was last made
 	snaps  chan *checkpoint.Snapshot
 	waited time.Time       // until when a long wait was announced
-	outage bool            // has been told
 	models map[string]bool // whose encoding has been looked up
 	// How accounts charge calls, as it has been told.
 	charging map[string]limit.Charging
@@ -183,7 +182,6 @@ func (d *dispatcher) handle(ev event) {
 		d.sched.sent(ev.at, ev.job)
 	case eventAnswered:
 		d.sched.answered(ev.at, ev.job, ev.resp)
-		d.outage = false
 	case eventFailed:
 		ev.reply <- d.sched.failed(ev.at, ev.job, ev.err)
 		d.tellOutage(ev)
@@ -204,14 +202,23 @@ func (d *dispatcher) handle(ev event) {
 	}
 }
 
-// tellOutage says once an outage that the provider is down and for how long
-// it is tried again.
+// tellOutage says once an outage that the provider is down, or all targets of a
+// route are, and for how long they are tried again.
 func (d *dispatcher) tellOutage(ev event) {
-	if d.outage || d.sched.stop != nil || !d.sched.lane(ev.job).paused.After(ev.at) {
+	l := d.sched.lane(ev.job)
+	if l.told || d.sched.stop != nil || !d.sched.outage(ev.at, ev.job) {
 		return
 	}
-	d.outage = true
-	d.Notice(fmt.Sprintf("the provider does not answer (%s); trying again for up to %s", ev.err, d.sched.policy.MaxOutage))
+	who := "the provider does not answer"
+	if ev.job.way.choice() {
+		who = "no target answers"
+	}
+	for _, at := range d.sched.stations(ev.job) {
+		for _, o := range d.sched.lanes { // a provider's models go down together
+			o.told = o.told || o.Provider == at.Provider && o.BaseURL == at.BaseURL
+		}
+	}
+	d.Notice(fmt.Sprintf("%s (%s); trying again for up to %s", who, ev.err, d.sched.policy.MaxOutage))
 }
 
 // fatalStop ends sending after a failure of the run's own files.

@@ -16,6 +16,7 @@ import (
 type Target struct {
 	Provider   string          // as results and messages name it
 	BaseURL    string          // for the comparison with earlier runs
+	Configured bool            // a config file says where it is, not the command line
 	Model      string          // replaces the line's; "" = the line's own
 	Group      string          // targets of one group share one limiter
 	Client     provider.Client // nil = it cannot be used
@@ -54,6 +55,7 @@ type lane struct {
 	weighed int64 // the learned output that the queue was last weighed with
 	ratios  ratios
 	paused  time.Time     // until then the provider is taken to be down
+	told    bool          // that it does not answer
 	down    *Stop         // why nothing is sent any more in this run
 	failing provider.Kind // the last of its own failures: what an open circuit is for
 	halted  provider.Kind // the class that down is for; KindNone = there is none

@@ -126,6 +126,9 @@ func (s *scheduler) move(now time.Time, j *job, at int, reason string) bool {
 		return false // the body has no model to replace: it stays where it is
 	}
 	s.look(j)
+	if from.down != nil {
+		j.state.FreeSince = time.Time{} // the outage was the other target's
+	}
 	if at > 0 {
 		s.count.Fallbacks[fallback{from.name(), s.lane(j).name(), reason}]++
 		s.tell(now, j, Event{What: FellBack, FromProvider: from.Provider, FromModel: model, Reason: reasonName(reason)})

@@ -17,6 +17,7 @@ func (s *scheduler) answered(now time.Time, j *job, resp *provider.Response) {
 	s.tellSent(now, j)
 	l := s.lane(j)
 	l.health.Observe(now, nil)
+	l.told = false
 	if s.guarded() {
 		l.breaker.Observe(now, j.granted, provider.KindNone)
 	}
@@ -157,7 +158,40 @@ func (s *scheduler) guard(now time.Time, j *job, kind provider.Kind) {
 	l.breaker.Observe(now, j.granted, kind)
 	if retry.RouteWide(kind) {
 		l.failing = kind
+		l.breaker.Hurry(now, l.health.End(s.policyOf(j)))
 	}
+}
+
+// stations are the lanes that the job's route leads to.
+func (s *scheduler) stations(j *job) []*lane {
+	if !j.way.choice() {
+		return []*lane{s.lane(j)}
+	}
+	all := make([]*lane, len(j.way.Lanes))
+	for i := range all {
+		all[i] = s.lanes[s.laneAt(j, i)]
+	}
+	return all
+}
+
+// outage says of a job that has just failed that its provider is down and no
+// other target takes it. One that has not been tried by the time the circuit is
+// open takes over for other reasons.
+func (s *scheduler) outage(now time.Time, j *job) bool {
+	l := s.lane(j)
+	if !s.guarded() {
+		return l.paused.After(now)
+	}
+	open := l.breaker.State(now) != route.Closed
+	for _, o := range s.stations(j) {
+		switch {
+		case o.down != nil, o.health.Down(), o.breaker.State(now) != route.Closed:
+		case o != l && open && !o.health.Tried():
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // policyOf is the retry policy of a job's route.
@@ -202,6 +236,9 @@ func (s *scheduler) halt(now time.Time, l *lane, d retry.Decision) {
 		return
 	}
 	stop := &Stop{Kind: StopProvider, Class: d.Kind.String(), Reason: d.Reason, Hint: retry.Advice(d.Kind)}
+	if l.Configured {
+		stop.Hint = retry.Configured(d.Kind)
+	}
 	if d.Action == retry.Park {
 		stop.Kind, stop.Until = StopBound, d.NotBefore
 	}

@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/llmbatch/llmbatch/runner/money"
 	"github.com/llmbatch/llmbatch/runner/provider"
 	"github.com/llmbatch/llmbatch/runner/provider/fake"
+	"github.com/llmbatch/llmbatch/runner/route"
 )
 
 // wantStop checks what ended a run, and that it says how to go on.
@@ -163,6 +166,62 @@ func TestOutageEndsAtTheTimePromised(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An outage of all targets is told once, when the last of them is down, and ends at
+// the time promised; one of a target that another stands in for is none.
+func TestOutageOfAllTargets(t *testing.T) {
+	t.Parallel()
+	const most = 10 * time.Second
+	for _, when := range []route.Condition{route.PrimaryUnavailable, route.CircuitOpen, route.ContextLengthNeeded} {
+		for _, n := range []int{1, 60} {
+			for gone := 1; gone <= 2; gone++ {
+				bubble(t, fake.Config{}, func(d *desk) {
+					d.input(prompts(n)...)
+					start, told := time.Now(), []time.Duration(nil)
+					s := d.run(d.routed(serving(d.server), serving(fake.New(fake.Config{}), when)), func(c *Config) {
+						for i := range gone {
+							c.Targets[i].Client = absent{c.Targets[i].Client}
+						}
+						c.Policy.MaxOutage = most
+						c.Notice = func(msg string) {
+							if strings.Contains(msg, "no target answers") {
+								told = append(told, time.Since(start))
+							}
+						}
+					})
+					took := time.Since(start)
+					switch stands := when != route.ContextLengthNeeded; {
+					case gone == 1 && stands:
+						if len(told) > 0 || s.Completed != int64(n) {
+							d.Errorf("%d operations, %v: got an outage told after %v, %d completed", n, when, told, s.Completed)
+						}
+					case len(told) != 1 || s.Stop == nil || s.Stop.Class != "connect":
+						d.Errorf("%d operations, %v, %d gone: got an outage told after %v and stop %+v, want one of each", n, when, gone, told, s.Stop)
+					case took > told[0]+most+200*time.Millisecond || took < most:
+						d.Errorf("%d operations, %v, %d gone: told after %v, ended after %v, want %v later at most", n, when, gone, told[0], took, most)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A provider that is down is so for all models that lines name: it is told once.
+func TestOutageIsToldOnceForAllModels(t *testing.T) {
+	t.Parallel()
+	bubble(t, fake.Config{}, func(d *desk) {
+		var lines []string
+		for i := range 20 {
+			lines = append(lines, fmt.Sprintf(`{"id":"p%d","prompt":"go","model":"m%d","max_tokens":8}`, i, i))
+		}
+		d.input(lines...)
+		d.run(func(c *Config) { c.Targets[0].Client, c.Policy.MaxOutage = absent{c.Targets[0].Client}, time.Minute })
+		told := slices.DeleteFunc(slices.Clone(d.notices), func(n string) bool { return !strings.Contains(n, "trying again") })
+		if len(told) != 1 {
+			d.Errorf("got %q, want one notice", told)
+		}
+	})
 }
 
 func TestDeadline(t *testing.T) {

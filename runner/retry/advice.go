@@ -17,6 +17,22 @@ func Transient(k provider.Kind) bool {
 // again.
 func Hopeless(k provider.Kind) bool { return k != provider.KindNone && group(k) == own }
 
+// Configured is Advice where a config file says where calls go.
+func Configured(k provider.Kind) string {
+	switch k {
+	case provider.KindConnect, provider.KindConnectTimeout:
+		return "check base_url in the config file, the network and the proxy variables, then run again"
+	case provider.KindTLS:
+		return "check base_url in the config file and the system's certificates; SSL_CERT_FILE names others"
+	case provider.KindModelNotFound:
+		return "check the model in the config file, and that base_url there ends as the provider says (often in /v1)"
+	case provider.KindRedirectRefused:
+		return "give the address that the redirect leads to as base_url in the config file"
+	default:
+		return Advice(k)
+	}
+}
+
 // Advice says in one line what to do about a class.
 func Advice(k provider.Kind) string {
 	switch k {

@@ -113,10 +113,21 @@ func (h *Health) pause(now time.Time, rnd func() float64, p Policy) time.Time {
 	return h.until
 }
 
+// Tried reports that an attempt has ended.
+func (h *Health) Tried() bool { return h.seen > 0 }
+
+// End is when the present outage has lasted too long; zero = there is none.
+func (h *Health) End(p Policy) time.Time {
+	if h.failing.IsZero() {
+		return time.Time{}
+	}
+	return h.failing.Add(p.OrDefaults().MaxOutage)
+}
+
 // within is at, or the end of the time that an outage may take if that is ahead
 // and comes first.
 func (h *Health) within(now, at time.Time, p Policy) time.Time {
-	if end := h.failing.Add(p.MaxOutage); end.After(now) && end.Before(at) {
+	if end := h.End(p); end.After(now) && end.Before(at) {
 		return end
 	}
 	return at

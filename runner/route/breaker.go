@@ -115,6 +115,14 @@ func (b *Breaker) Observe(now, granted time.Time, kind provider.Kind) {
 	}
 }
 
+// Hurry lets the next probe go at a certain time, if that is ahead and it would go
+// later.
+func (b *Breaker) Hurry(now, by time.Time) {
+	if b.state == Open && by.After(now) && by.Before(b.until) {
+		b.until = by
+	}
+}
+
 func (b *Breaker) open(now time.Time, wait time.Duration) {
 	b.state, b.since, b.wait, b.until = Open, now, wait, now.Add(wait)
 }

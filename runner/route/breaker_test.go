@@ -123,3 +123,21 @@ func TestBreakerDoublesUpToHalfAMinute(t *testing.T) {
 		b.Observe(now, now, down)
 	}
 }
+
+// A probe can be made to go earlier, never later and never at once.
+func TestBreakerHurries(t *testing.T) {
+	for _, step := range []struct{ by, want time.Duration }{
+		{500 * time.Millisecond, 500 * time.Millisecond}, {2 * time.Second, time.Second}, {0, time.Second}, {-time.Second, time.Second},
+	} {
+		now := time.Date(2026, 9, 10, 6, 0, 0, 0, time.UTC)
+		var b Breaker
+		b.Hurry(now, now.Add(time.Second)) // closed: it has no probe
+		for range breakerRun {
+			b.Observe(now, now, provider.KindConnect)
+		}
+		b.Hurry(now, now.Add(step.by))
+		if got := b.Until().Sub(now); got != step.want {
+			t.Errorf("by %v: got a probe after %v, want %v", step.by, got, step.want)
+		}
+	}
+}
