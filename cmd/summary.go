@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func rowsOfOutcomes(t *table, s *runner.Summary, hold bool) {
 		t.row("fallback", "%s from %s to %s (%s)", grouped(f.Count), f.From, f.To, f.Reason)
 	}
 	rowsOfPressure(t, s)
-	if s.PossiblyTwice > 0 {
+	if calls := s.PossiblyTwice + s.TwiceBefore; calls > 0 { // as status counts them
 		billed := "possibly billed"
 		if s.SentAgain {
 			billed += " twice"
@@ -107,7 +108,7 @@ func rowsOfOutcomes(t *table, s *runner.Summary, hold bool) {
 		if hold && s.Unknown > 0 {
 			billed += " (--on-unknown retry sends them again)"
 		}
-		t.row("unknown outcome", "%s, %s: %s", count(s.PossiblyTwice, "call"), billed, listed(s.UnknownOps))
+		t.row("unknown outcome", "%s, %s: %s", count(calls, "call"), billed, listed(doubted(s)))
 	}
 	if s.Truncated > 0 {
 		t.row("cut off", "%s ended at the output cap (finish: length)", count(s.Truncated, "answer"))
@@ -268,6 +269,17 @@ func against(limits []runner.Use) string {
 		return ""
 	}
 	return " (limits: " + strings.Join(parts, "; ") + ")"
+}
+
+// doubted are the operations of calls of unknown outcome, each once.
+func doubted(s *runner.Summary) []string {
+	all := slices.Clone(s.OpsBefore)
+	for _, id := range s.UnknownOps {
+		if !slices.Contains(all, id) {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // listed names the first of the operations; their list is cut as well, so that

@@ -41,7 +41,9 @@ type plan struct {
 	edited, putBack, removed  int
 	unknown                   []string // operation IDs whose last attempt's outcome is unknown
 	unknowns                  int
-	sentAgain                 bool                // one of them, once more later
+	before                    int                 // other calls of unknown outcome, as of operations that have ended
+	doubted                   []string            // whose those are
+	sentAgain                 bool                // an operation of such a call, once more later
 	degraded                  int                 // of the completed ones, those that gave something up
 	unsettled                 int                 // those of them that are to be sent again
 	digests                   map[[32]byte]uint64 // rows of completed requests, for --dedupe
@@ -127,11 +129,13 @@ func (b *book) survey(c *Config, now time.Time, settingsChanged bool) (p *plan, 
 			p.seed(c, &op.Attempts[n], now)
 		}
 		to := stays
-		if i, ok := near.Find(op.ID); !ok || b.index.Outgrown(i, op.ID) {
+		i, known := near.Find(op.ID)
+		if known = known && !b.index.Outgrown(i, op.ID); !known {
 			to = p.gone(op)
 		} else if to, err = b.judge(c, p, i, op, settingsChanged); err != nil {
 			return err
 		}
+		p.noteBefore(op, known, to, now)
 		if to == stays {
 			p.lines.add(op)
 			return nil
@@ -262,6 +266,31 @@ func (p *plan) noteUnknown(op *checkpoint.Operation) {
 	p.sentAgain = p.sentAgain || SentAgain(op)
 	if len(p.unknown) < maxListed {
 		p.unknown = append(p.unknown, op.ID)
+	}
+}
+
+// noteBefore counts the calls of unknown outcome that noteUnknown does not, as far
+// as the row will still tell of them; known says that its line is in the input.
+func (p *plan) noteBefore(op *checkpoint.Operation, known bool, to change, now time.Time) {
+	n := 0
+	for _, a := range op.Attempts {
+		if a.Class == ClassUnknown && (to == stays || to == cutOff || stillCounts(a, now)) {
+			n++
+		}
+	}
+	switch {
+	case known && op.Status == checkpoint.Unknown:
+		n--
+	case !known && op.Status == checkpoint.InFlight:
+		n++
+	}
+	if n <= 0 {
+		return
+	}
+	p.before += n
+	p.sentAgain = p.sentAgain || SentAgain(op)
+	if len(p.doubted) < maxListed {
+		p.doubted = append(p.doubted, op.ID)
 	}
 }
 

@@ -66,8 +66,10 @@ type Summary struct {
 	LookedUp       int64    `json:"looked_up"`             // operations whose answer was lost, and fetched by its id
 	CacheHits      int64    `json:"cache_hits"`            // operations served by a kept answer, without a call
 	PossiblyTwice  int64    `json:"possibly_billed_twice"` // calls whose outcome was unknown
+	TwiceBefore    int64    `json:"-"`                     // other such calls, of earlier runs: of operations that have ended, as a rule
 	SentAgain      bool     `json:"-"`                     // an operation of such a call was sent once more
 	UnknownOps     []string `json:"unknown_operations,omitempty"`
+	OpsBefore      []string `json:"-"` // those of TwiceBefore
 	Classes        []Class  `json:"classes,omitempty"`
 	RequestsMinute float64  `json:"requests_per_minute"` // from the first call to the last one's end
 	TokensMinute   float64  `json:"tokens_per_minute"`
@@ -147,6 +149,7 @@ func (r *run) summary() *Summary {
 	}
 	s.UnknownOps = slices.DeleteFunc(s.UnknownOps, func(id string) bool { return c.Cleared[id] })
 	s.UnknownOps = s.UnknownOps[:min(len(s.UnknownOps), maxListed)]
+	s.TwiceBefore, s.OpsBefore = int64(p.before), p.doubted
 	s.Classes = r.classes()
 	if s.Stop != nil {
 		s.StopReason = s.Stop.Reason
