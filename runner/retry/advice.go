@@ -1,6 +1,10 @@
 package retry
 
-import "github.com/llmbatch/llmbatch/runner/provider"
+import (
+	"strings"
+
+	"github.com/llmbatch/llmbatch/runner/provider"
+)
 
 // Transient reports the classes that a later run puts back by itself: the
 // cause lay with the server, the network or the account, not with the item.
@@ -17,20 +21,9 @@ func Transient(k provider.Kind) bool {
 // again.
 func Hopeless(k provider.Kind) bool { return k != provider.KindNone && group(k) == own }
 
-// Configured is Advice where a config file says where calls go.
+// Configured is Advice where a config file says where calls go, and to which model.
 func Configured(k provider.Kind) string {
-	switch k {
-	case provider.KindConnect, provider.KindConnectTimeout:
-		return "check base_url in the config file, the network and the proxy variables, then run again"
-	case provider.KindTLS:
-		return "check base_url in the config file and the system's certificates; SSL_CERT_FILE names others"
-	case provider.KindModelNotFound:
-		return "check the model in the config file, and that base_url there ends as the provider says (often in /v1)"
-	case provider.KindRedirectRefused:
-		return "give the address that the redirect leads to as base_url in the config file"
-	default:
-		return Advice(k)
-	}
+	return strings.NewReplacer("check --model", "check the model", "another --model", "another model", "--base-url", "base_url in the config file").Replace(Advice(k))
 }
 
 // Advice says in one line what to do about a class.

@@ -279,3 +279,17 @@ func TestTransient(t *testing.T) {
 		}
 	}
 }
+
+func TestAdviceWithConfigFile(t *testing.T) {
+	for k, want := range map[provider.Kind]string{
+		provider.KindConnect:         "check base_url in the config file, the network and the proxy variables, then run again",
+		provider.KindModelNotFound:   "check the model, and that base_url in the config file ends as the provider says (often in /v1)",
+		provider.KindNoQuota:         "the plan has no quota for this model: choose another model or plan",
+		provider.KindRedirectRefused: "give the address that the redirect leads to as base_url in the config file",
+		provider.KindAuth:            "check the key and what it may do, and that it belongs to this provider",
+	} {
+		if got := Configured(k); got != want {
+			t.Errorf("%s: got %q, want %q", k, got, want)
+		}
+	}
+}
